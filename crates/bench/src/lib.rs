@@ -1,0 +1,1 @@
+//! Load generator and reports for FlowFabric.

@@ -1,0 +1,115 @@
+//! What a batch has changed, ready to be written: the net effect on each record.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Ms;
+use crate::agenda::{AgendaEntry, AgendaKey};
+use crate::attempt::Attempt;
+use crate::class::Class;
+use crate::event::Event;
+use crate::execution::Execution;
+use crate::id::{ExecutionId, InstanceId};
+use crate::key::{Dedup, DedupKey, Key};
+use crate::lane::Lane;
+use crate::message::Link;
+use crate::name::LaneName;
+use crate::payload::{Payload, PayloadKey};
+use crate::query::CountKey;
+use crate::ready::ReadyEntry;
+use crate::worker::WorkerInstance;
+
+/// What a partition knows of itself; it rides in the commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The number the next event gets.
+    pub next_event: u64,
+    /// When the sweep of old records is due.
+    pub sweep_at: Option<Ms>,
+    /// The time the newest commit was decided at; a partition's time never goes back.
+    pub now: Ms,
+}
+
+impl Default for Header {
+    fn default() -> Self {
+        Header { next_event: 1, sweep_at: None, now: 0 }
+    }
+}
+
+/// A place in the list of ended executions, ordered by when they may be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EndedEntry {
+    pub remove_at: Ms,
+    pub execution: ExecutionId,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExecutionChange {
+    Insert(Arc<Execution>),
+    Update(Arc<Execution>),
+    /// Remove the execution with its payloads and attempts.
+    Purge(ExecutionId),
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    pub header: Header,
+    pub executions: Vec<ExecutionChange>,
+    pub ready_removed: Vec<ReadyEntry>,
+    pub ready_added: Vec<ReadyEntry>,
+    pub agenda_removed: Vec<AgendaKey>,
+    pub agenda_added: Vec<AgendaEntry>,
+    pub ended_removed: Vec<EndedEntry>,
+    pub ended_added: Vec<EndedEntry>,
+    /// An existing payload under the same key is replaced: a replay's result takes the place of the old.
+    pub payloads: Vec<(PayloadKey, Payload)>,
+    /// Attempts that are over and make room for the next.
+    pub attempts: Vec<(ExecutionId, Attempt)>,
+    pub dedup: Vec<(DedupKey, Option<Dedup>)>,
+    pub lanes: Vec<(LaneName, Option<Arc<Lane>>)>,
+    pub workers: Vec<(InstanceId, Option<Arc<WorkerInstance>>)>,
+    pub links: Vec<Link>,
+    pub counts: Vec<(CountKey, i64)>,
+    pub ready_counts: Vec<((LaneName, Class), i64)>,
+    pub events: Vec<Event>,
+    /// Remove events with smaller numbers.
+    pub events_trimmed_below: Option<u64>,
+}
+
+impl Changes {
+    /// Whether there is anything to write.
+    pub fn is_empty(&self) -> bool {
+        self.rows() == 0 && self.events.is_empty() && self.events_trimmed_below.is_none()
+    }
+
+    /// How many records this writes or removes, events and counters aside.
+    pub fn rows(&self) -> usize {
+        self.executions.len()
+            + self.ready_removed.len()
+            + self.ready_added.len()
+            + self.agenda_removed.len()
+            + self.agenda_added.len()
+            + self.ended_removed.len()
+            + self.ended_added.len()
+            + self.payloads.len()
+            + self.attempts.len()
+            + self.dedup.len()
+            + self.lanes.len()
+            + self.workers.len()
+            + self.links.len()
+    }
+
+    /// The cached records that other servers must read again.
+    pub fn keys(&self) -> Vec<Key> {
+        let executions = self.executions.iter().map(|change| match change {
+            ExecutionChange::Insert(it) | ExecutionChange::Update(it) => Key::Execution(it.id),
+            ExecutionChange::Purge(id) => Key::Execution(*id),
+        });
+        executions
+            .chain(self.dedup.iter().map(|(key, _)| Key::Dedup(key.clone())))
+            .chain(self.lanes.iter().map(|(name, _)| Key::Lane(name.clone())))
+            .chain(self.workers.iter().map(|(id, _)| Key::Worker(*id)))
+            .collect()
+    }
+}

@@ -1,0 +1,197 @@
+//! Claim: a worker takes what may start now, best rank first, over every class it satisfies.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use super::Decision;
+use super::lifecycle::holder;
+use crate::Ms;
+use crate::attempt::Attempt;
+use crate::class::{Capabilities, Class};
+use crate::event::Fact;
+use crate::execution::{Execution, Lease, State};
+use crate::id::{ExecutionId, InstanceId};
+use crate::key::Ask;
+use crate::lane::LaneMode;
+use crate::name::{Kind, LaneName, Namespace, WorkerName};
+use crate::ready::Place;
+use crate::rejection::Rejection;
+use crate::reply::Reply;
+use crate::state::AttemptOutcome;
+use crate::worker::WorkerMode;
+use crate::workspace::{Stop, Workspace};
+
+/// How many bytes of input one claim hands out at most (at least one execution, whatever its size).
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+/// How many ready entries a refill asks for when a claim runs into the end of a window.
+const REFILL: usize = 1_024;
+
+/// What a worker is willing and able to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Poll {
+    pub worker: WorkerName,
+    pub instance: InstanceId,
+    pub lanes: Vec<LaneName>,
+    /// The kinds it handles; all if empty.
+    pub kinds: Vec<Kind>,
+    /// The namespaces it may see; all if empty.
+    pub namespaces: Vec<Namespace>,
+    pub capabilities: Capabilities,
+}
+
+impl Poll {
+    pub fn accepts(&self, class: &Class) -> bool {
+        (self.kinds.is_empty() || self.kinds.contains(&class.kind))
+            && (self.namespaces.is_empty() || self.namespaces.contains(&class.namespace))
+            && self.capabilities.contains_all(&class.capabilities)
+    }
+
+    /// Whether this partition has something for the poll, in memory or not.
+    pub fn finds_work(&self, ws: &Workspace) -> bool {
+        self.lanes.iter().any(|lane| {
+            ws.lane(lane).mode != LaneMode::Paused
+                && ws.ready().lane(lane).any(|(class, window)| window.total() > 0 && self.accepts(class))
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    pub poll: Arc<Poll>,
+    pub max: usize,
+}
+
+impl Claim {
+    pub(super) fn decide(&self, ws: &mut Workspace, now: Ms) -> Decision {
+        self.check_worker(ws)?;
+        let picked = self.pick(ws)?;
+        let mut claimed = Vec::with_capacity(picked.len());
+        for id in picked {
+            let execution = (**ws.require(id)?).clone();
+            self.start(ws, execution, now);
+            claimed.push(ws.require(id)?.clone());
+        }
+        Ok(Reply::Claimed(claimed))
+    }
+
+    fn check_worker(&self, ws: &Workspace) -> Result<(), Rejection> {
+        let instance = self.poll.instance.to_string();
+        match ws.worker(self.poll.instance) {
+            None => Err(Rejection::WorkerUnknown { instance }),
+            Some(worker) => match worker.mode {
+                WorkerMode::Active => Ok(()),
+                WorkerMode::Draining => Err(Rejection::WorkerDraining { instance }),
+                WorkerMode::Dead => Err(Rejection::WorkerDead { instance, at: worker.died_at.unwrap_or(0) }),
+            },
+        }
+    }
+
+    /// The best entries over all windows of classes that the poll accepts.
+    fn pick(&self, ws: &Workspace) -> Result<Vec<ExecutionId>, Stop> {
+        let mut fronts = BinaryHeap::new();
+        let mut windows = Vec::new();
+        let mut missing = Vec::new();
+        for lane in &self.poll.lanes {
+            if ws.lane(lane).mode == LaneMode::Paused {
+                continue;
+            }
+            for (class, window) in ws.ready().lane(lane).filter(|(class, _)| self.poll.accepts(class)) {
+                let mut entries = window.iter_from(None);
+                match entries.next() {
+                    Some((place, id)) => {
+                        fronts.push(Reverse((place, id, windows.len())));
+                        windows.push((entries, lane, class, window));
+                    }
+                    None if !window.is_whole() => missing.push(refill(lane, class, window.mark())),
+                    None => {}
+                }
+            }
+        }
+        // An unread window may hide something better than all that is in memory.
+        if !missing.is_empty() {
+            return Err(Stop::Need(missing));
+        }
+        let (mut picked, mut unknown) = (Vec::new(), Vec::new());
+        let mut bytes = 0;
+        while picked.len() + unknown.len() < self.max
+            && let Some(Reverse((_, id, at))) = fronts.pop()
+        {
+            match ws.execution(id) {
+                Err(Stop::Need(asks)) => unknown.extend(asks),
+                Err(stop) => return Err(stop),
+                Ok(Some(execution)) => {
+                    bytes += execution.spec.input_bytes;
+                    if bytes > ANSWER_BYTES_MAX && !picked.is_empty() {
+                        break;
+                    }
+                    picked.push(id);
+                }
+                // Only a damaged store has an entry without its execution; it must not stop the queue.
+                Ok(None) => {}
+            }
+            let (entries, _, _, window) = &mut windows[at];
+            match entries.next() {
+                Some((place, id)) => fronts.push(Reverse((place, id, at))),
+                // What was picked so far is right; the rest needs the window's next part.
+                None if !window.is_whole() => break,
+                None => {}
+            }
+        }
+        if unknown.is_empty() { Ok(picked) } else { Err(Stop::Need(unknown)) }
+    }
+
+    /// Starts an attempt, or goes on with one that was put off.
+    fn start(&self, ws: &mut Workspace, mut execution: Execution, now: Ms) {
+        let poll = &self.poll;
+        let live = &mut execution.live;
+        let previous = live.attempt.take();
+        let after_loss = previous
+            .as_ref()
+            .and_then(|attempt| attempt.end.as_ref())
+            .is_some_and(|end| end.outcome == AttemptOutcome::LeaseLost);
+        let attempt = match previous {
+            Some(attempt) if attempt.end.is_none() => {
+                Attempt { worker: poll.worker.clone(), instance: poll.instance, ..attempt }
+            }
+            previous => {
+                let number = previous.as_ref().map_or(0, |attempt| attempt.number) + 1;
+                if let Some(previous) = previous {
+                    ws.archive_attempt(execution.id, previous);
+                }
+                Attempt {
+                    number,
+                    series: live.series.number,
+                    worker: poll.worker.clone(),
+                    instance: poll.instance,
+                    started_at: now,
+                    leased_ms: 0,
+                    progress: None,
+                    end: None,
+                }
+            }
+        };
+        live.epoch += 1;
+        let started =
+            Fact::Started { attempt: attempt.number, epoch: live.epoch, series: live.series.number };
+        live.attempt = Some(attempt);
+        let lease = Lease {
+            worker: poll.worker.clone(),
+            instance: poll.instance,
+            acquired_at: now,
+            expires_at: now + execution.spec.policy.lease_ms,
+            cancel: None,
+        };
+        let holder = holder(&execution, &lease);
+        execution.live.state = State::Active(lease);
+        let acquired =
+            if after_loss { Fact::LeaseReclaimed { holder } } else { Fact::LeaseAcquired { holder } };
+        ws.emit(&execution, now, acquired);
+        ws.emit(&execution, now, started);
+        ws.put_execution(execution, now);
+    }
+}
+
+fn refill(lane: &LaneName, class: &Class, after: Place) -> Ask {
+    Ask::Ready { lane: lane.clone(), class: class.clone(), after, limit: REFILL }
+}

@@ -1,0 +1,43 @@
+//! Drain a worker instance: it ends what it holds and gets nothing new, anywhere.
+
+use super::Decision;
+use crate::Ms;
+use crate::event::{By, Fact};
+use crate::id::InstanceId;
+use crate::message::Message;
+use crate::rejection::Rejection;
+use crate::reply::Reply;
+use crate::worker::{WorkerInstance, WorkerMode};
+use crate::workspace::Workspace;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct DrainWorker {
+    pub instance: InstanceId,
+    pub actor: Box<str>,
+    pub cause: Box<str>,
+}
+
+impl DrainWorker {
+    pub(super) fn decide(&self, ws: &mut Workspace, now: Ms) -> Decision {
+        let Some(worker) = ws.worker(self.instance).cloned() else {
+            return Err(Rejection::NotFound { what: "worker instance", id: self.instance.to_string() }.into());
+        };
+        if worker.mode != WorkerMode::Active {
+            return Ok(Reply::Worker { mode: worker.mode, deliveries: Vec::new() });
+        }
+        let worker = WorkerInstance {
+            mode: WorkerMode::Draining,
+            revision: worker.revision + 1,
+            actor: self.actor.clone(),
+            cause: self.cause.clone(),
+            ..(*worker).clone()
+        };
+        let by = By::new(&self.actor, &self.cause);
+        let (name, instance) = (worker.name.clone(), worker.instance);
+        ws.emit_global(None, now, Fact::WorkerDrained { worker: name, instance, by });
+        let copy = WorkerInstance { expires_at: None, timer: None, ..worker.clone() };
+        ws.put_worker(worker);
+        let deliveries = ws.broadcast(Message::Worker(copy), now);
+        Ok(Reply::Worker { mode: WorkerMode::Draining, deliveries })
+    }
+}

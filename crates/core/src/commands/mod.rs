@@ -1,0 +1,238 @@
+//! Every command, one file each, and [`decide`], which dispatches to them.
+
+mod acknowledge;
+mod apply;
+mod bury_worker;
+mod cancel;
+mod claim;
+mod complete;
+mod create;
+mod delay;
+mod drain_worker;
+mod fail;
+mod fire;
+mod heartbeat;
+mod hold;
+mod lifecycle;
+mod progress;
+mod register_worker;
+mod release;
+mod remove;
+mod renew;
+mod replay;
+mod revoke;
+mod set_lane;
+mod set_priority;
+mod sweep;
+#[cfg(test)]
+mod table_tests;
+mod tag;
+#[cfg(test)]
+pub(crate) mod testing;
+mod unhold;
+
+pub use acknowledge::Acknowledge;
+pub use apply::Apply;
+pub use bury_worker::BuryWorker;
+pub use cancel::Cancel;
+pub use claim::{Claim, Poll};
+pub use complete::Complete;
+pub use create::{Create, When};
+pub use delay::Delay;
+pub use drain_worker::DrainWorker;
+pub use fail::Fail;
+pub use fire::Fire;
+pub use heartbeat::Heartbeat;
+pub use hold::Hold;
+pub use progress::Report;
+pub use register_worker::RegisterWorker;
+pub use release::Release;
+pub use remove::Remove;
+pub use renew::Renew;
+pub use replay::Replay;
+pub use revoke::Revoke;
+pub use set_lane::SetLane;
+pub use set_priority::SetPriority;
+pub use tag::Tag;
+pub use unhold::Unhold;
+
+use crate::Ms;
+use crate::id::{PartitionId, Route};
+use crate::limits::Limits;
+use crate::rejection::{Invalid, Rejection};
+use crate::reply::Reply;
+use crate::workspace::{Stop, Workspace};
+
+/// What a command decides to: a reply, or the reason why it stopped.
+pub type Decision = Result<Reply, Stop>;
+
+macro_rules! commands {
+    ($($name:ident),+ $(,)?) => {
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Command { $($name($name)),+ }
+
+        impl Command {
+            /// The names of all commands.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
+
+            pub fn name(&self) -> &'static str {
+                match self { $(Command::$name(_) => stringify!($name)),+ }
+            }
+
+            fn decide(&self, workspace: &mut Workspace, now: Ms) -> Decision {
+                match self { $(Command::$name(command) => command.decide(workspace, now)),+ }
+            }
+        }
+
+        $(impl From<$name> for Command {
+            fn from(command: $name) -> Command {
+                Command::$name(command)
+            }
+        })+
+    };
+}
+
+commands!(
+    Create,
+    Claim,
+    Renew,
+    Complete,
+    Fail,
+    Delay,
+    Release,
+    Report,
+    Cancel,
+    Hold,
+    Unhold,
+    SetPriority,
+    Revoke,
+    Replay,
+    Tag,
+    Remove,
+    RegisterWorker,
+    Heartbeat,
+    DrainWorker,
+    BuryWorker,
+    SetLane,
+    Fire,
+    Apply,
+    Acknowledge,
+);
+
+/// Decides one command. On `Err` the workspace is as it was before.
+pub fn decide(workspace: &mut Workspace, now: Ms, command: &Command) -> Decision {
+    workspace.begin_command();
+    let decision = command.decide(workspace, now);
+    if decision.is_err() {
+        workspace.roll_back();
+    }
+    decision
+}
+
+/// In which order the commands of one batch are decided: what ends or keeps leases first, so that a renewal
+/// and the expiry it prevents cannot meet the wrong way round; then what is due; then the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Turn {
+    Leases,
+    Due,
+    Rest,
+}
+
+impl Command {
+    pub fn turn(&self) -> Turn {
+        use Command::*;
+        match self {
+            Renew(_) | Complete(_) | Fail(_) | Delay(_) | Release(_) | Report(_) | Heartbeat(_) => {
+                Turn::Leases
+            }
+            Fire(_) => Turn::Due,
+            _ => Turn::Rest,
+        }
+    }
+
+    /// Which partition must decide it; `None` if the caller has to say (a claim, a message, a timer).
+    pub fn route(&self) -> Option<Route> {
+        use Command::*;
+        Some(match self {
+            Create(it) => it.id.route(),
+            Complete(it) => it.fence.execution.route(),
+            Fail(it) => it.fence.execution.route(),
+            Delay(it) => it.fence.execution.route(),
+            Release(it) => it.fence.execution.route(),
+            Report(it) => it.fence.execution.route(),
+            Cancel(it) => it.execution.route(),
+            Hold(it) => it.execution.route(),
+            Unhold(it) => it.execution.route(),
+            SetPriority(it) => it.execution.route(),
+            Revoke(it) => it.execution.route(),
+            Replay(it) => it.execution.route(),
+            Tag(it) => it.execution.route(),
+            Remove(it) => it.execution.route(),
+            RegisterWorker(it) => it.instance.route(),
+            Heartbeat(it) => it.instance.route(),
+            DrainWorker(it) => it.instance.route(),
+            BuryWorker(it) => it.instance.route(),
+            SetLane(it) => Route::of_name(&it.lane),
+            Claim(_) | Renew(_) | Fire(_) | Apply(_) | Acknowledge(_) => return None,
+        })
+    }
+
+    pub fn partition(&self, partitions: u16) -> Option<PartitionId> {
+        self.route().map(|route| route.partition(partitions))
+    }
+
+    /// Checks everything that can be checked without looking at stored state, so that bad input costs the
+    /// partition nothing.
+    pub fn validate(&self, limits: &Limits) -> Result<(), Rejection> {
+        use Command::*;
+        match self {
+            Create(it) => it.validate(limits)?,
+            Complete(it) => it.validate(limits)?,
+            Fail(it) => it.validate(limits)?,
+            Delay(it) => it.validate(limits)?,
+            Report(it) => it.validate(limits)?,
+            Cancel(it) => it.validate(limits)?,
+            Hold(it) => check_by(&it.actor, &it.cause)?,
+            Unhold(it) => check_by(&it.actor, &it.cause)?,
+            SetPriority(it) => it.validate()?,
+            Revoke(it) => check_by(&it.actor, &it.cause)?,
+            Replay(it) => check_by(&it.actor, &it.cause)?,
+            Tag(it) => check_by(&it.actor, &it.cause)?,
+            Remove(it) => check_by(&it.actor, &it.cause)?,
+            RegisterWorker(it) => it.validate(limits)?,
+            DrainWorker(it) => check_by(&it.actor, &it.cause)?,
+            BuryWorker(it) => check_by(&it.actor, &it.cause)?,
+            SetLane(it) => it.validate(limits)?,
+            Claim(_) | Renew(_) | Release(_) | Heartbeat(_) | Fire(_) | Apply(_) | Acknowledge(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Roughly how many bytes it carries, for bounding queues and batches.
+    pub fn weight(&self) -> usize {
+        match self {
+            Command::Create(it) => 512 + it.input.len(),
+            Command::Complete(it) => 256 + it.result.as_ref().map_or(0, |result| result.len()),
+            Command::Fail(it) => 256 + it.error.message.len(),
+            _ => 256,
+        }
+    }
+}
+
+const BY_BYTES_MAX: usize = 512;
+
+/// Checks who did something and why.
+fn check_by(actor: &str, cause: &str) -> Result<(), Invalid> {
+    check_text("actor", actor, BY_BYTES_MAX)?;
+    check_text("cause", cause, BY_BYTES_MAX)
+}
+
+fn check_text(field: &'static str, text: &str, max: usize) -> Result<(), Invalid> {
+    if text.len() > max {
+        return Err(Invalid::new(field, format!("has {} bytes; allowed are at most {max}", text.len())));
+    }
+    if text.contains('\0') {
+        return Err(Invalid::new(field, "contains a U+0000 character; remove it"));
+    }
+    Ok(())
+}

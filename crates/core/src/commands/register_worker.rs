@@ -1,0 +1,83 @@
+//! Register a worker instance. Its home commits, every partition gets a copy, then the caller is answered.
+
+use super::{Decision, check_text};
+use crate::Ms;
+use crate::class::Capabilities;
+use crate::event::Fact;
+use crate::id::InstanceId;
+use crate::limits::Limits;
+use crate::message::Message;
+use crate::name::{LaneName, WorkerName};
+use crate::policy::range;
+use crate::rejection::{Invalid, Rejection};
+use crate::reply::Reply;
+use crate::worker::{WorkerInstance, WorkerMode};
+use crate::workspace::Workspace;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegisterWorker {
+    pub instance: InstanceId,
+    pub name: WorkerName,
+    pub lanes: Vec<LaneName>,
+    pub capabilities: Capabilities,
+    pub build: Option<Box<str>>,
+    pub server: Option<Box<str>>,
+    /// How long it may be silent before it counts as dead.
+    pub ttl_ms: Ms,
+}
+
+impl RegisterWorker {
+    pub(super) fn validate(&self, limits: &Limits) -> Result<(), Rejection> {
+        check_text("build", self.build.as_deref().unwrap_or_default(), 256)?;
+        range("ttl_ms", self.ttl_ms, 1_000, 3_600_000)?;
+        if self.lanes.is_empty() || self.lanes.len() > 1_000 {
+            let problem = format!("are {} in number; allowed are 1 to 1000", self.lanes.len());
+            return Err(Invalid::new("lanes", problem).into());
+        }
+        let words = self.capabilities.as_slice().len();
+        let max = limits.capabilities_max * 8;
+        if words > max {
+            let problem = format!("are {words} in number; allowed are at most {max}");
+            return Err(Invalid::new("capabilities", problem).into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn decide(&self, ws: &mut Workspace, now: Ms) -> Decision {
+        if let Some(worker) = ws.worker(self.instance) {
+            // A repeated registration finds the first; an instance that died must come back as a new one.
+            return match (worker.mode, worker.died_at) {
+                (WorkerMode::Dead, at) => {
+                    let instance = self.instance.to_string();
+                    Err(Rejection::WorkerDead { instance, at: at.unwrap_or(0) }.into())
+                }
+                (mode, _) => Ok(Reply::Worker { mode, deliveries: Vec::new() }),
+            };
+        }
+        let expires_at = now + self.ttl_ms;
+        let worker = WorkerInstance {
+            instance: self.instance,
+            name: self.name.clone(),
+            lanes: self.lanes.clone(),
+            capabilities: self.capabilities.clone(),
+            build: self.build.clone(),
+            server: self.server.clone(),
+            mode: WorkerMode::Active,
+            registered_at: now,
+            ttl_ms: self.ttl_ms,
+            expires_at: Some(expires_at),
+            timer: Some(expires_at),
+            died_at: None,
+            releasing_since: None,
+            revision: 1,
+            actor: "".into(),
+            cause: "".into(),
+        };
+        let copy = WorkerInstance { expires_at: None, timer: None, ..worker.clone() };
+        let (name, instance) = (worker.name.clone(), worker.instance);
+        ws.emit_global(None, now, Fact::WorkerRegistered { worker: name, instance });
+        ws.put_worker(worker);
+        let deliveries = ws.broadcast(Message::Worker(copy), now);
+        Ok(Reply::Worker { mode: WorkerMode::Active, deliveries })
+    }
+}

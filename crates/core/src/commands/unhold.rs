@@ -1,0 +1,46 @@
+//! Unhold: a held execution goes on; what moves it next is worked out anew.
+
+use super::Decision;
+use super::lifecycle::make_ready;
+use crate::Ms;
+use crate::event::{By, Fact};
+use crate::execution::State;
+use crate::id::ExecutionId;
+use crate::rejection::Rejection;
+use crate::reply::Reply;
+use crate::state::Reason;
+use crate::workspace::Workspace;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unhold {
+    pub execution: ExecutionId,
+    pub actor: Box<str>,
+    pub cause: Box<str>,
+}
+
+impl Unhold {
+    pub(super) fn decide(&self, ws: &mut Workspace, now: Ms) -> Decision {
+        let current = ws.require(self.execution)?;
+        let mut execution = (**current).clone();
+        let (until, reason) = match &execution.live.state {
+            State::Held { until, reason, .. } => (until.filter(|at| *at > now), *reason),
+            State::Ended(end) => {
+                let (state, reason) = (end.state, end.reason);
+                return Err(Rejection::Terminal { execution: self.execution, state, reason }.into());
+            }
+            _ => return Ok(Reply::Changed(current.clone())),
+        };
+        let by = By::new(&self.actor, &self.cause);
+        let reason = reason.filter(|_| until.is_some());
+        let number = ws.emit(&execution, now, Fact::Unheld { by, until, reason });
+        match until {
+            Some(until) => {
+                let reason = reason.unwrap_or(Reason::WaitingForDelay);
+                execution.live.state = State::Delayed { until, reason };
+            }
+            None => make_ready(ws, &mut execution, now, now, number),
+        }
+        ws.put_execution(execution, now);
+        Ok(Reply::Changed(ws.require(self.execution)?.clone()))
+    }
+}

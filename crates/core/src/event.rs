@@ -1,0 +1,266 @@
+//! Facts: what happened, in the order in which it happened in its partition.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Ms;
+use crate::attempt::TaskError;
+use crate::id::{ExecutionId, InstanceId};
+use crate::lane::LaneMode;
+use crate::name::{Kind, LaneName, Namespace, WorkerName};
+use crate::state::{AttemptOutcome, Reason, words};
+use crate::tags::Tags;
+
+words!(
+    Family {
+        Execution = "execution",
+        Lease = "lease",
+        Operator = "operator",
+    }
+);
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Gapless within its partition, from 1.
+    pub number: u64,
+    pub at: Ms,
+    /// What it is about; absent for lanes and workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution: Option<ExecutionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<Namespace>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane: Option<LaneName>,
+    #[serde(default, skip_serializing_if = "Tags::is_empty")]
+    pub tags: Tags,
+    #[serde(flatten)]
+    pub fact: Fact,
+}
+
+/// Who holds or held a lease.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    pub worker: WorkerName,
+    pub instance: InstanceId,
+    pub attempt: u32,
+    pub epoch: u64,
+}
+
+/// Who did something, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct By {
+    pub actor: Arc<str>,
+    pub cause: Arc<str>,
+}
+
+impl By {
+    pub fn new(actor: &str, cause: &str) -> By {
+        By { actor: Arc::from(actor), cause: Arc::from(cause) }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Fact {
+    Created {
+        kind: Kind,
+        priority: i8,
+        until: Option<Ms>,
+    },
+    /// A delay has run out.
+    Woken,
+    Started {
+        attempt: u32,
+        epoch: u64,
+        series: u32,
+    },
+    Completed {
+        attempt: u32,
+        spent: u32,
+    },
+    /// The attempt is over and another will follow.
+    Retried {
+        attempt: u32,
+        outcome: AttemptOutcome,
+        until: Ms,
+        spent: u32,
+        losses: u32,
+        error: Option<TaskError>,
+    },
+    /// A lease was given back or taken away; the work waits for a worker again.
+    Requeued {
+        attempt: u32,
+        outcome: AttemptOutcome,
+    },
+    /// The worker put the rest off.
+    Delayed {
+        until: Ms,
+    },
+    CancelRequested {
+        by: By,
+        cut_at: Ms,
+    },
+    Failed {
+        reason: Reason,
+        spent: u32,
+        losses: u32,
+        error: Option<TaskError>,
+    },
+    Cancelled {
+        by: By,
+    },
+    Expired {
+        reason: Reason,
+        spent: u32,
+        losses: u32,
+    },
+    Replayed {
+        by: By,
+        series: u32,
+    },
+    /// Every trace of it is gone.
+    Removed,
+
+    LeaseAcquired {
+        holder: Holder,
+    },
+    /// Acquired by somebody else after the previous holder lost it.
+    LeaseReclaimed {
+        holder: Holder,
+    },
+    LeaseRenewed {
+        holder: Holder,
+        expires_at: Ms,
+    },
+    LeaseExpired {
+        holder: Holder,
+    },
+    LeaseRevoked {
+        holder: Holder,
+        by: By,
+    },
+    LeaseReleased {
+        holder: Holder,
+        cause: AttemptOutcome,
+    },
+    /// Given back because the worker put the rest off.
+    LeasePaused {
+        holder: Holder,
+    },
+
+    Held {
+        by: By,
+    },
+    Unheld {
+        by: By,
+        until: Option<Ms>,
+        reason: Option<Reason>,
+    },
+    PriorityChanged {
+        by: By,
+        priority: i8,
+    },
+    Tagged {
+        by: By,
+        tags: Tags,
+    },
+    LaneChanged {
+        by: By,
+        mode: LaneMode,
+        revision: u64,
+    },
+    WorkerRegistered {
+        worker: WorkerName,
+        instance: InstanceId,
+    },
+    WorkerDrained {
+        worker: WorkerName,
+        instance: InstanceId,
+        by: By,
+    },
+    WorkerDied {
+        worker: WorkerName,
+        instance: InstanceId,
+        by: By,
+    },
+}
+
+impl Fact {
+    pub fn family(&self) -> Family {
+        use Fact::*;
+        match self {
+            Created { .. }
+            | Woken
+            | Started { .. }
+            | Completed { .. }
+            | Retried { .. }
+            | Requeued { .. }
+            | Delayed { .. }
+            | CancelRequested { .. }
+            | Failed { .. }
+            | Cancelled { .. }
+            | Expired { .. }
+            | Replayed { .. }
+            | Removed => Family::Execution,
+            LeaseAcquired { .. }
+            | LeaseReclaimed { .. }
+            | LeaseRenewed { .. }
+            | LeaseExpired { .. }
+            | LeaseRevoked { .. }
+            | LeaseReleased { .. }
+            | LeasePaused { .. } => Family::Lease,
+            Held { .. }
+            | Unheld { .. }
+            | PriorityChanged { .. }
+            | Tagged { .. }
+            | LaneChanged { .. }
+            | WorkerRegistered { .. }
+            | WorkerDrained { .. }
+            | WorkerDied { .. } => Family::Operator,
+        }
+    }
+
+    /// The word of this fact, as it is stored.
+    pub fn word(&self) -> &'static str {
+        use Fact::*;
+        match self {
+            Created { .. } => "created",
+            Woken => "woken",
+            Started { .. } => "started",
+            Completed { .. } => "completed",
+            Retried { .. } => "retried",
+            Requeued { .. } => "requeued",
+            Delayed { .. } => "delayed",
+            CancelRequested { .. } => "cancel_requested",
+            Failed { .. } => "failed",
+            Cancelled { .. } => "cancelled",
+            Expired { .. } => "expired",
+            Replayed { .. } => "replayed",
+            Removed => "removed",
+            LeaseAcquired { .. } => "lease_acquired",
+            LeaseReclaimed { .. } => "lease_reclaimed",
+            LeaseRenewed { .. } => "lease_renewed",
+            LeaseExpired { .. } => "lease_expired",
+            LeaseRevoked { .. } => "lease_revoked",
+            LeaseReleased { .. } => "lease_released",
+            LeasePaused { .. } => "lease_paused",
+            Held { .. } => "held",
+            Unheld { .. } => "unheld",
+            PriorityChanged { .. } => "priority_changed",
+            Tagged { .. } => "tagged",
+            LaneChanged { .. } => "lane_changed",
+            WorkerRegistered { .. } => "worker_registered",
+            WorkerDrained { .. } => "worker_drained",
+            WorkerDied { .. } => "worker_died",
+        }
+    }
+
+    /// Whether this fact is the one that ends an execution.
+    pub fn ends(&self) -> bool {
+        matches!(
+            self,
+            Fact::Completed { .. } | Fact::Failed { .. } | Fact::Cancelled { .. } | Fact::Expired { .. }
+        )
+    }
+}

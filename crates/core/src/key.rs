@@ -1,0 +1,58 @@
+//! Names of stored records: what a command needs to see, and what a commit has changed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Ms;
+use crate::class::Class;
+use crate::id::{ExecutionId, InstanceId};
+use crate::name::{LaneName, Namespace};
+use crate::ready::Place;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DedupKey {
+    pub namespace: Namespace,
+    pub key: Box<str>,
+}
+
+/// What an idempotency key stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dedup {
+    pub execution: ExecutionId,
+    pub expires_at: Ms,
+}
+
+/// A record that decisions are made on and that a cache may hold.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Key {
+    Execution(ExecutionId),
+    Dedup(DedupKey),
+    Lane(LaneName),
+    Worker(InstanceId),
+}
+
+/// Something a decision needs to see. All asks of one load are answered at one version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Ask {
+    Record(Key),
+    /// What a runner must know of a partition before it decides anything.
+    Opening,
+    /// The next ready entries of a lane and class, with their executions.
+    Ready {
+        lane: LaneName,
+        class: Class,
+        after: Place,
+        limit: usize,
+    },
+    /// The entries due after a time, at least `limit` if there are so many, never splitting a millisecond.
+    Agenda {
+        after: Ms,
+        limit: usize,
+    },
+    /// What is old enough to be removed at `now`.
+    Sweep {
+        now: Ms,
+        events_before: Ms,
+        limit: usize,
+    },
+}

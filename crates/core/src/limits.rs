@@ -1,0 +1,49 @@
+//! The limits on what people may send. All can be configured; the defaults are what the documentation says.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Ms;
+
+const DAY_MS: Ms = 24 * 60 * 60 * 1000;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    pub input_bytes_max: usize,
+    pub result_bytes_max: usize,
+    pub tags_max: usize,
+    pub tag_value_bytes_max: usize,
+    pub capabilities_max: usize,
+    pub idempotency_key_bytes_max: usize,
+    pub error_bytes_max: usize,
+    pub progress_message_bytes_max: usize,
+    pub batch_items_max: usize,
+    /// How far ahead a delay, a deadline or a timeout may reach.
+    pub horizon_ms_max: Ms,
+    /// How long an idempotency key returns the first execution.
+    pub idempotency_window_ms: Ms,
+    /// How long an ended execution is kept unless its lane says otherwise.
+    pub retention_ms: Ms,
+    /// How long events are kept.
+    pub event_retention_ms: Ms,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            input_bytes_max: 4 << 20,
+            result_bytes_max: 4 << 20,
+            tags_max: 64,
+            tag_value_bytes_max: 256,
+            capabilities_max: 32,
+            idempotency_key_bytes_max: 256,
+            error_bytes_max: 16 << 10,
+            progress_message_bytes_max: 1 << 10,
+            batch_items_max: 10_000,
+            horizon_ms_max: 10 * 366 * DAY_MS,
+            idempotency_window_ms: DAY_MS,
+            retention_ms: 7 * DAY_MS,
+            event_retention_ms: 30 * DAY_MS,
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Messages between partitions: numbered per sender and receiver, applied in order, exactly once.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::PartitionId;
+use crate::lane::Lane;
+use crate::worker::WorkerInstance;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "about", rename_all = "snake_case")]
+pub enum Message {
+    /// The copy of a lane.
+    Lane(Lane),
+    /// The copy of a worker instance.
+    Worker(WorkerInstance),
+}
+
+/// What a partition knows of its exchange with another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    pub peer: PartitionId,
+    /// The number of the newest message sent to it.
+    pub sent: u64,
+    /// The number of the newest message applied from it.
+    pub received: u64,
+}

@@ -1,0 +1,124 @@
+//! Questions people ask about executions: filters, pages, counts.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Ms;
+use crate::execution::Execution;
+use crate::id::{ExecutionId, InstanceId};
+use crate::name::{Kind, LaneName, Namespace, WorkerName};
+use crate::state::{PublicState, Reason};
+
+/// Which executions. Everything that is given must hold; an empty filter matches all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Filter {
+    pub namespace: Option<Namespace>,
+    pub lane: Option<LaneName>,
+    pub kind: Option<Kind>,
+    pub states: Vec<PublicState>,
+    pub reason: Option<Reason>,
+    pub tags: Vec<(String, String)>,
+    pub created_from: Option<Ms>,
+    pub created_before: Option<Ms>,
+    pub worker: Option<WorkerName>,
+    pub instance: Option<InstanceId>,
+    pub error_code: Option<String>,
+    /// Text inside the error message, without regard to case.
+    pub error_text: Option<String>,
+}
+
+impl Filter {
+    pub fn matches(&self, execution: &Execution) -> bool {
+        let spec = &execution.spec;
+        let live = &execution.live;
+        let attempt = live.attempt.as_ref();
+        let error = || {
+            let ended = execution.end().and_then(|end| end.error.as_ref());
+            ended.or_else(|| attempt.and_then(|a| a.end.as_ref()).and_then(|end| end.error.as_ref()))
+        };
+        self.namespace.as_ref().is_none_or(|it| *it == spec.namespace)
+            && self.lane.as_ref().is_none_or(|it| *it == spec.lane)
+            && self.kind.as_ref().is_none_or(|it| *it == spec.kind)
+            && (self.states.is_empty() || self.states.contains(&execution.public_state()))
+            && self.reason.is_none_or(|it| it == execution.reason())
+            && self.tags.iter().all(|(key, value)| live.tags.get(key) == Some(value))
+            && self.created_from.is_none_or(|it| spec.created_at >= it)
+            && self.created_before.is_none_or(|it| spec.created_at < it)
+            && self.worker.as_ref().is_none_or(|it| attempt.is_some_and(|a| a.worker == *it))
+            && self.instance.is_none_or(|it| attempt.is_some_and(|a| a.instance == it))
+            && self
+                .error_code
+                .as_ref()
+                .is_none_or(|it| error().is_some_and(|e| e.code.as_deref() == Some(it)))
+            && self.error_text.as_ref().is_none_or(|it| {
+                error().is_some_and(|e| e.message.to_lowercase().contains(&it.to_lowercase()))
+            })
+    }
+
+    /// Whether the counters that ride with each commit answer this filter exactly.
+    pub fn is_counted(&self) -> bool {
+        let Filter { namespace: _, lane: _, kind: _, states: _, .. } = self;
+        self.reason.is_none()
+            && self.tags.is_empty()
+            && self.created_from.is_none()
+            && self.created_before.is_none()
+            && self.worker.is_none()
+            && self.instance.is_none()
+            && self.error_code.is_none()
+            && self.error_text.is_none()
+    }
+}
+
+/// In which direction a page is read. Ids sort by creation time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    #[default]
+    NewestFirst,
+    OldestFirst,
+}
+
+/// A page of executions after a place in the order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PageAsk {
+    pub filter: Filter,
+    pub order: Order,
+    pub after: Option<ExecutionId>,
+    pub limit: usize,
+    /// How many records to look at before answering with what was found so far.
+    pub scan_max: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    pub executions: Vec<Execution>,
+    /// Where the next page starts; absent when there is nothing more.
+    pub next: Option<ExecutionId>,
+}
+
+/// What executions are counted by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CountKey {
+    pub namespace: Namespace,
+    pub lane: LaneName,
+    pub kind: Kind,
+    pub state: PublicState,
+}
+
+impl CountKey {
+    pub fn of(execution: &Execution) -> CountKey {
+        CountKey {
+            namespace: execution.spec.namespace.clone(),
+            lane: execution.spec.lane.clone(),
+            kind: execution.spec.kind.clone(),
+            state: execution.public_state(),
+        }
+    }
+
+    pub fn matches(&self, filter: &Filter) -> bool {
+        filter.namespace.as_ref().is_none_or(|it| *it == self.namespace)
+            && filter.lane.as_ref().is_none_or(|it| *it == self.lane)
+            && filter.kind.as_ref().is_none_or(|it| *it == self.kind)
+            && (filter.states.is_empty() || filter.states.contains(&self.state))
+    }
+}

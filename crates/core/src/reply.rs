@@ -1,0 +1,60 @@
+//! Answers to commands that were carried out.
+
+use std::sync::Arc;
+
+use crate::Ms;
+use crate::execution::{CancelRequest, Execution, How};
+use crate::id::{ExecutionId, PartitionId};
+use crate::rejection::Rejection;
+use crate::state::PublicState;
+use crate::worker::WorkerMode;
+
+/// A message that a global change has sent and that must be applied before the caller is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    pub to: PartitionId,
+    pub number: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    Created {
+        execution: ExecutionId,
+        existing: bool,
+    },
+    Claimed(Vec<Arc<Execution>>),
+    Renewed(Vec<Result<Renewal, Rejection>>),
+    /// The lease was ended by this call, now or when it was first made.
+    LeaseEnded(How),
+    /// A worker's remark was noted; a cancel may have been asked for.
+    Noted {
+        cancel: Option<CancelRequest>,
+    },
+    Cancelled {
+        state: PublicState,
+        cut_at: Option<Ms>,
+    },
+    /// The execution after an operator's change.
+    Changed(Arc<Execution>),
+    Removed,
+    Worker {
+        mode: WorkerMode,
+        deliveries: Vec<Delivery>,
+    },
+    Lane {
+        lane: Arc<crate::lane::Lane>,
+        deliveries: Vec<Delivery>,
+    },
+    /// An agenda entry had its effect, or had become pointless.
+    Fired {
+        effect: bool,
+    },
+    Applied,
+    Acknowledged,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Renewal {
+    pub expires_at: Ms,
+    pub cancel: Option<CancelRequest>,
+}

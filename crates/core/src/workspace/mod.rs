@@ -1,0 +1,702 @@
+//! The workspace of a partition: its loaded records, plus what the batch being decided has changed.
+//!
+//! Commands change records through [`Workspace::put_execution`] and its siblings. Everything that follows
+//! from a record (its place in the ready queue, its timer in the agenda, who holds its lease, the counters)
+//! is derived there and nowhere else, so it cannot be forgotten or drift. A command that is rejected, needs
+//! more records or panics is rolled back whole.
+
+pub mod table;
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::Ms;
+use crate::agenda::{Agenda, AgendaEntry, AgendaKey, Subject};
+use crate::attempt::Attempt;
+use crate::change::{Changes, EndedEntry, ExecutionChange, Header};
+use crate::class::Class;
+use crate::event::{Event, Fact};
+use crate::execution::Execution;
+use crate::id::{ExecutionId, InstanceId, PartitionId};
+use crate::key::{Ask, Dedup, DedupKey, Key};
+use crate::lane::Lane;
+use crate::limits::Limits;
+use crate::message::{Link, Message};
+use crate::name::LaneName;
+use crate::payload::{Payload, PayloadKey};
+use crate::query::CountKey;
+use crate::ready::{Place, ReadyQueues};
+use crate::rejection::Rejection;
+use crate::reply::Delivery;
+use crate::worker::WorkerInstance;
+use table::{Known, Table};
+
+/// Why a decision stopped before its end.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stop {
+    /// These must be loaded first; then the command is decided again from its beginning.
+    Need(Vec<Ask>),
+    Reject(Rejection),
+}
+
+impl From<Rejection> for Stop {
+    fn from(rejection: Rejection) -> Self {
+        Stop::Reject(rejection)
+    }
+}
+
+impl From<crate::rejection::Invalid> for Stop {
+    fn from(invalid: crate::rejection::Invalid) -> Self {
+        Stop::Reject(invalid.into())
+    }
+}
+
+/// What a runner must know of a partition before it decides anything.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Opening {
+    pub header: Header,
+    pub links: Vec<Link>,
+    pub lanes: Vec<Arc<Lane>>,
+    pub workers: Vec<Arc<WorkerInstance>>,
+    pub ready_counts: Vec<(LaneName, Class, u64)>,
+    /// Every execution that is leased, and to whom.
+    pub leases: Vec<(InstanceId, ExecutionId)>,
+}
+
+/// What is old enough to be removed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SweepPage {
+    pub ended: Vec<EndedEntry>,
+    pub dedup: Vec<(DedupKey, Dedup)>,
+    /// Events with smaller numbers are old enough.
+    pub events_below: Option<u64>,
+    /// When the next record will be old enough.
+    pub next: Option<Ms>,
+}
+
+/// The answer to one [`Ask`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    Execution(ExecutionId, Option<Arc<Execution>>),
+    Dedup(DedupKey, Option<Dedup>),
+    Lane(LaneName, Option<Arc<Lane>>),
+    Worker(InstanceId, Option<Arc<WorkerInstance>>),
+    Opening(Box<Opening>),
+    Ready {
+        lane: LaneName,
+        class: Class,
+        limit: usize,
+        entries: Vec<(Place, ExecutionId)>,
+        executions: Vec<Arc<Execution>>,
+    },
+    Agenda {
+        entries: Vec<AgendaEntry>,
+        reached: Ms,
+    },
+    Sweep(SweepPage),
+}
+
+#[derive(Debug)]
+pub struct Workspace {
+    pub partition: PartitionId,
+    pub partitions: u16,
+    pub limits: Arc<Limits>,
+    header: Header,
+    header_at_batch: Header,
+    header_at_command: Header,
+    executions: Table<ExecutionId, Arc<Execution>>,
+    dedup: Table<DedupKey, Dedup>,
+    lanes: Table<LaneName, Arc<Lane>>,
+    workers: Table<InstanceId, Arc<WorkerInstance>>,
+    links: Table<PartitionId, Link>,
+    ready: ReadyQueues,
+    agenda: Agenda,
+    leases: FxHashMap<InstanceId, FxHashSet<ExecutionId>>,
+    sweep_page: Option<SweepPage>,
+    opened: bool,
+    batch: u64,
+    lists: Lists,
+    marks: Marks,
+}
+
+/// What a batch appends; a command that does not stand is cut off again.
+#[derive(Debug, Default)]
+struct Lists {
+    events: Vec<Event>,
+    payloads: Vec<(PayloadKey, Payload)>,
+    attempts: Vec<(ExecutionId, Attempt)>,
+    agenda_added: Vec<AgendaEntry>,
+    agenda_removed: Vec<AgendaKey>,
+    events_trimmed_below: Option<u64>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Marks {
+    events: usize,
+    payloads: usize,
+    attempts: usize,
+    agenda_added: usize,
+    agenda_removed: usize,
+    events_trimmed_below: Option<u64>,
+}
+
+impl Workspace {
+    pub fn new(partition: PartitionId, partitions: u16, limits: Arc<Limits>) -> Workspace {
+        Workspace {
+            partition,
+            partitions,
+            limits,
+            header: Header::default(),
+            header_at_batch: Header::default(),
+            header_at_command: Header::default(),
+            executions: Table::default(),
+            dedup: Table::default(),
+            lanes: Table::default(),
+            workers: Table::default(),
+            links: Table::default(),
+            ready: ReadyQueues::default(),
+            agenda: Agenda::default(),
+            leases: FxHashMap::default(),
+            sweep_page: None,
+            opened: false,
+            batch: 1,
+            lists: Lists::default(),
+            marks: Marks::default(),
+        }
+    }
+
+    // ---- reading -------------------------------------------------------------------------------------
+
+    /// Whether the opening has been taken in; before that nothing can be decided.
+    pub fn is_open(&self) -> bool {
+        self.opened
+    }
+
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    pub fn batch(&self) -> u64 {
+        self.batch
+    }
+
+    pub fn ready(&self) -> &ReadyQueues {
+        &self.ready
+    }
+
+    pub fn ready_mut(&mut self) -> &mut ReadyQueues {
+        &mut self.ready
+    }
+
+    pub fn agenda(&self) -> &Agenda {
+        &self.agenda
+    }
+
+    pub fn agenda_mut(&mut self) -> &mut Agenda {
+        &mut self.agenda
+    }
+
+    pub fn cached_executions(&self) -> usize {
+        self.executions.len()
+    }
+
+    pub fn execution(&self, id: ExecutionId) -> Result<Option<&Arc<Execution>>, Stop> {
+        match self.executions.get(&id) {
+            Known::Present(execution) => Ok(Some(execution)),
+            Known::Absent => Ok(None),
+            Known::Unknown => Err(Stop::Need(vec![Ask::Record(Key::Execution(id))])),
+        }
+    }
+
+    /// The execution, or the rejection that there is none.
+    pub fn require(&self, id: ExecutionId) -> Result<&Arc<Execution>, Stop> {
+        self.execution(id)?
+            .ok_or_else(|| Rejection::NotFound { what: "execution", id: id.to_string() }.into())
+    }
+
+    pub fn is_cached(&self, id: ExecutionId) -> bool {
+        !matches!(self.executions.get(&id), Known::Unknown)
+    }
+
+    pub fn dedup(&self, key: &DedupKey) -> Result<Option<Dedup>, Stop> {
+        match self.dedup.get(key) {
+            Known::Present(dedup) => Ok(Some(*dedup)),
+            Known::Absent => Ok(None),
+            Known::Unknown => Err(Stop::Need(vec![Ask::Record(Key::Dedup(key.clone()))])),
+        }
+    }
+
+    /// The lane's settings; a lane nobody has changed has the default ones.
+    pub fn lane(&self, name: &LaneName) -> Arc<Lane> {
+        match self.lanes.get(name) {
+            Known::Present(lane) => lane.clone(),
+            _ => Arc::new(Lane::default_of(name.clone())),
+        }
+    }
+
+    pub fn worker(&self, instance: InstanceId) -> Option<&Arc<WorkerInstance>> {
+        match self.workers.get(&instance) {
+            Known::Present(worker) => Some(worker),
+            _ => None,
+        }
+    }
+
+    pub fn workers(&self) -> impl Iterator<Item = &Arc<WorkerInstance>> {
+        self.workers.values()
+    }
+
+    /// Executions whose lease this instance holds in this partition.
+    pub fn leases_of(&self, instance: InstanceId) -> impl Iterator<Item = ExecutionId> + '_ {
+        self.leases.get(&instance).into_iter().flatten().copied()
+    }
+
+    pub fn link(&self, peer: PartitionId) -> Link {
+        match self.links.get(&peer) {
+            Known::Present(link) => *link,
+            _ => Link { peer, sent: 0, received: 0 },
+        }
+    }
+
+    /// The page a sweep works on; loaded on demand and used once.
+    pub fn take_sweep_page(&mut self, ask: Ask) -> Result<SweepPage, Stop> {
+        self.sweep_page.take().ok_or_else(|| Stop::Need(vec![ask]))
+    }
+
+    // ---- writing -------------------------------------------------------------------------------------
+
+    pub fn put_execution(&mut self, mut execution: Execution, now: Ms) {
+        execution.live.changed_at = now;
+        execution.settle_timer();
+        if let Some(end) = execution.end() {
+            self.sweep_by(end.remove_at);
+        }
+        let (id, batch) = (execution.id, self.batch);
+        let after = Arc::new(execution);
+        let before = self.executions.put(id, Some(after.clone()), batch);
+        derive(&mut self.ready, &mut self.agenda, &mut self.leases, before.as_deref(), Some(&after));
+    }
+
+    /// Removes every trace of an execution.
+    pub fn purge_execution(&mut self, id: ExecutionId) {
+        let before = self.executions.put(id, None, self.batch);
+        derive(&mut self.ready, &mut self.agenda, &mut self.leases, before.as_deref(), None);
+    }
+
+    pub fn put_dedup(&mut self, key: DedupKey, dedup: Option<Dedup>) {
+        if let Some(dedup) = &dedup {
+            self.sweep_by(dedup.expires_at);
+        }
+        self.dedup.put(key, dedup, self.batch);
+    }
+
+    pub fn put_lane(&mut self, lane: Lane) {
+        self.lanes.put(lane.name.clone(), Some(Arc::new(lane)), self.batch);
+    }
+
+    pub fn put_worker(&mut self, worker: WorkerInstance) {
+        let after = Arc::new(worker);
+        let before = self.workers.put(after.instance, Some(after.clone()), self.batch);
+        derive_worker(&mut self.agenda, before.as_deref(), Some(&after));
+    }
+
+    pub fn purge_worker(&mut self, instance: InstanceId) {
+        let before = self.workers.put(instance, None, self.batch);
+        derive_worker(&mut self.agenda, before.as_deref(), None);
+    }
+
+    pub fn put_link(&mut self, link: Link) {
+        self.links.put(link.peer, Some(link), self.batch);
+    }
+
+    pub fn put_payload(&mut self, key: PayloadKey, payload: Payload) {
+        self.lists.payloads.push((key, payload));
+    }
+
+    pub fn archive_attempt(&mut self, id: ExecutionId, attempt: Attempt) {
+        self.lists.attempts.push((id, attempt));
+    }
+
+    /// Records a fact about an execution and returns the event's number.
+    pub fn emit(&mut self, execution: &Execution, now: Ms, fact: Fact) -> u64 {
+        let spec = &execution.spec;
+        let number = self.next_number();
+        self.lists.events.push(Event {
+            number,
+            at: now,
+            execution: Some(execution.id),
+            namespace: Some(spec.namespace.clone()),
+            lane: Some(spec.lane.clone()),
+            tags: execution.live.tags.clone(),
+            fact,
+        });
+        number
+    }
+
+    /// Records a fact about a lane or a worker.
+    pub fn emit_global(&mut self, lane: Option<LaneName>, now: Ms, fact: Fact) {
+        let number = self.next_number();
+        let (namespace, tags) = (None, Default::default());
+        self.lists.events.push(Event { number, at: now, execution: None, namespace, lane, tags, fact });
+    }
+
+    fn next_number(&mut self) -> u64 {
+        let number = self.header.next_event;
+        self.header.next_event += 1;
+        number
+    }
+
+    /// Sends a message to every other partition.
+    pub fn broadcast(&mut self, message: Message, now: Ms) -> Vec<Delivery> {
+        let message = Arc::new(message);
+        let peers = (0..self.partitions).map(PartitionId).filter(|peer| *peer != self.partition);
+        let mut deliveries = Vec::new();
+        for peer in peers.collect::<Vec<_>>() {
+            let mut link = self.link(peer);
+            link.sent += 1;
+            self.put_link(link);
+            let subject = Subject::Deliver { to: peer, number: link.sent };
+            let key = AgendaKey { due: now, subject };
+            self.agenda.add(key, Some(message.clone()));
+            self.lists.agenda_added.push(AgendaEntry { key, message: Some(message.clone()) });
+            deliveries.push(Delivery { to: peer, number: link.sent });
+        }
+        deliveries
+    }
+
+    /// Deletes an agenda entry that no record derives: a delivered message, or a stray.
+    pub fn strike(&mut self, key: AgendaKey) {
+        self.agenda.remove(&key);
+        self.lists.agenda_removed.push(key);
+    }
+
+    /// Makes sure that a sweep happens at the given time or before.
+    pub fn sweep_by(&mut self, at: Ms) {
+        if self.header.sweep_at.is_none_or(|sweep_at| sweep_at > at) {
+            self.set_sweep(Some(at));
+        }
+    }
+
+    pub fn set_sweep(&mut self, at: Option<Ms>) {
+        let entry = |due| AgendaKey { due, subject: Subject::Sweep };
+        if let Some(before) = self.header.sweep_at {
+            self.agenda.remove(&entry(before));
+        }
+        if let Some(after) = at {
+            self.agenda.add(entry(after), None);
+        }
+        self.header.sweep_at = at;
+    }
+
+    pub fn trim_events_below(&mut self, number: u64) {
+        self.lists.events_trimmed_below = Some(number);
+    }
+
+    // ---- one command ---------------------------------------------------------------------------------
+
+    pub fn begin_command(&mut self) {
+        self.executions.begin_command();
+        self.dedup.begin_command();
+        self.lanes.begin_command();
+        self.workers.begin_command();
+        self.links.begin_command();
+        self.header_at_command = self.header;
+        self.marks = Marks {
+            events: self.lists.events.len(),
+            payloads: self.lists.payloads.len(),
+            attempts: self.lists.attempts.len(),
+            agenda_added: self.lists.agenda_added.len(),
+            agenda_removed: self.lists.agenda_removed.len(),
+            events_trimmed_below: self.lists.events_trimmed_below,
+        };
+    }
+
+    /// Takes back everything since [`begin_command`](Self::begin_command).
+    pub fn roll_back(&mut self) {
+        let Workspace { ready, agenda, leases, .. } = self;
+        self.executions.roll_back(|_, now, then| {
+            derive(ready, agenda, leases, now.map(|it| &**it), then.map(|it| &**it));
+        });
+        self.workers.roll_back(|_, now, then| {
+            derive_worker(agenda, now.map(|it| &**it), then.map(|it| &**it));
+        });
+        self.dedup.roll_back(|_, _, _| {});
+        self.lanes.roll_back(|_, _, _| {});
+        self.links.roll_back(|_, _, _| {});
+        for entry in self.lists.agenda_added.drain(self.marks.agenda_added..) {
+            agenda.remove(&entry.key);
+        }
+        let struck: Vec<AgendaKey> = self.lists.agenda_removed.drain(self.marks.agenda_removed..).collect();
+        if !struck.is_empty() {
+            // The content of a struck entry is gone from memory; read the agenda anew.
+            self.agenda.reset();
+        }
+        self.lists.events.truncate(self.marks.events);
+        self.lists.payloads.truncate(self.marks.payloads);
+        self.lists.attempts.truncate(self.marks.attempts);
+        self.lists.events_trimmed_below = self.marks.events_trimmed_below;
+        let sweep_at = self.header_at_command.sweep_at;
+        if self.header.sweep_at != sweep_at {
+            self.set_sweep(sweep_at);
+        }
+        self.header = self.header_at_command;
+    }
+
+    // ---- one batch -----------------------------------------------------------------------------------
+
+    /// Ends the batch and returns what it has changed.
+    pub fn take_batch(&mut self, now: Ms) -> Changes {
+        let lists = std::mem::take(&mut self.lists);
+        self.marks = Marks::default();
+        let mut changes = Changes {
+            events: lists.events,
+            payloads: lists.payloads,
+            attempts: lists.attempts,
+            agenda_added: lists.agenda_added,
+            agenda_removed: lists.agenda_removed,
+            events_trimmed_below: lists.events_trimmed_below,
+            ..Changes::default()
+        };
+        let mut purged = FxHashSet::<ExecutionId>::default();
+        let mut counts = FxHashMap::<CountKey, i64>::default();
+        let mut ready_counts = FxHashMap::<(LaneName, Class), i64>::default();
+        for (id, before, after) in self.executions.take_net() {
+            if after.is_none() {
+                purged.insert(id);
+            }
+            net_execution(&mut changes, &mut counts, &mut ready_counts, id, before, after);
+        }
+        if !purged.is_empty() {
+            changes.payloads.retain(|(key, _)| !purged.contains(&key.execution));
+            changes.attempts.retain(|(id, _)| !purged.contains(id));
+        }
+        for (id, before, after) in self.workers.take_net() {
+            if before != after {
+                let agenda = |worker: &Option<Arc<WorkerInstance>>| {
+                    worker.as_ref().map(|it| it.agenda().collect::<Vec<_>>()).unwrap_or_default()
+                };
+                let (old, new) = (agenda(&before), agenda(&after));
+                changes.agenda_removed.extend(old.iter().filter(|key| !new.contains(key)));
+                let added = new.iter().filter(|key| !old.contains(key));
+                changes.agenda_added.extend(added.map(|key| AgendaEntry { key: *key, message: None }));
+                changes.workers.push((id, after));
+            }
+        }
+        let dedup = self.dedup.take_net().into_iter().filter(|(_, before, after)| before != after);
+        changes.dedup = dedup.map(|(key, _, after)| (key, after)).collect();
+        let lanes = self.lanes.take_net().into_iter().filter(|(_, before, after)| before != after);
+        changes.lanes = lanes.map(|(key, _, after)| (key, after)).collect();
+        let links = self.links.take_net().into_iter().filter(|(_, before, after)| before != after);
+        changes.links = links.filter_map(|(_, _, after)| after).collect();
+        if self.header.sweep_at != self.header_at_batch.sweep_at {
+            let entry = |due| AgendaKey { due, subject: Subject::Sweep };
+            changes.agenda_removed.extend(self.header_at_batch.sweep_at.map(entry));
+            let added = self.header.sweep_at.map(|due| AgendaEntry { key: entry(due), message: None });
+            changes.agenda_added.extend(added);
+        }
+        changes.counts = sorted(counts);
+        changes.ready_counts = sorted(ready_counts);
+        self.header.now = now;
+        changes.header = self.header;
+        self.header_at_batch = self.header;
+        self.batch += 1;
+        changes
+    }
+
+    // ---- loading -------------------------------------------------------------------------------------
+
+    /// Takes in what a load has brought.
+    pub fn learn(&mut self, answer: Answer) {
+        match answer {
+            Answer::Execution(id, execution) => self.executions.learn(id, execution),
+            Answer::Dedup(key, dedup) => self.dedup.learn(key, dedup),
+            Answer::Lane(name, lane) => self.lanes.learn(name, lane),
+            Answer::Worker(id, worker) => self.workers.learn(id, worker),
+            Answer::Opening(opening) => self.open(*opening),
+            Answer::Ready { lane, class, limit, entries, executions } => {
+                for execution in executions {
+                    self.executions.learn(execution.id, Some(execution));
+                }
+                if let Some(window) = self.ready.window_mut(&lane, &class) {
+                    window.finish_refill(&entries, limit);
+                }
+            }
+            Answer::Agenda { entries, reached } => self.agenda.finish_refill(entries, reached),
+            Answer::Sweep(page) => self.sweep_page = Some(page),
+        }
+    }
+
+    fn open(&mut self, opening: Opening) {
+        self.header = opening.header;
+        self.header_at_batch = opening.header;
+        self.links.clear();
+        self.lanes.clear();
+        self.workers.clear();
+        self.leases.clear();
+        for link in opening.links {
+            self.links.learn(link.peer, Some(link));
+        }
+        for lane in opening.lanes {
+            self.lanes.learn(lane.name.clone(), Some(lane));
+        }
+        for worker in opening.workers {
+            self.workers.learn(worker.instance, Some(worker));
+        }
+        for (instance, execution) in opening.leases {
+            self.leases.entry(instance).or_default().insert(execution);
+        }
+        self.ready.reset(opening.ready_counts);
+        self.agenda.reset();
+        self.sweep_page = None;
+        self.opened = true;
+    }
+
+    /// Throws away everything that may be out of date: what was decided but not committed, all windows, and
+    /// the records named. The partition must be opened again.
+    pub fn fall_back(&mut self, stale: impl IntoIterator<Item = Key>) {
+        for (id, _, _) in self.executions.take_net() {
+            self.executions.forget(&id);
+        }
+        for (key, _, _) in self.dedup.take_net() {
+            self.dedup.forget(&key);
+        }
+        for key in stale {
+            match key {
+                Key::Execution(id) => self.executions.forget(&id),
+                Key::Dedup(key) => self.dedup.forget(&key),
+                Key::Lane(_) | Key::Worker(_) => {}
+            }
+        }
+        self.lists = Lists::default();
+        self.marks = Marks::default();
+        self.opened = false;
+    }
+
+    /// Forgets every cached record; used when it is not known which are stale.
+    pub fn forget_all(&mut self) {
+        self.executions.clear();
+        self.dedup.clear();
+        self.fall_back([]);
+    }
+
+    /// Keeps the cache near its size. Only between batches, with no load under way, and only for records
+    /// whose last change is committed (`settled` is the newest committed batch).
+    pub fn evict(&mut self, settled: u64, executions_max: usize, window_max: usize) {
+        if self.executions.len() > executions_max {
+            self.executions.evict(settled, executions_max / 2, |it| it.end().is_some());
+            self.ready.forget_empty();
+        }
+        if self.dedup.len() > executions_max {
+            self.dedup.evict(settled, executions_max / 2, |_| true);
+        }
+        for (_, _, window) in self.ready.windows_mut() {
+            if window.len() > window_max * 4 {
+                window.shrink(window_max * 2);
+            }
+        }
+        if self.agenda.len() > window_max * 4 {
+            self.agenda.shrink(window_max * 2);
+        }
+    }
+}
+
+fn sorted<K: Ord>(map: FxHashMap<K, i64>) -> Vec<(K, i64)> {
+    let mut list: Vec<(K, i64)> = map.into_iter().filter(|(_, delta)| *delta != 0).collect();
+    list.sort_by(|a, b| a.0.cmp(&b.0));
+    list
+}
+
+fn timer_key(execution: &Execution) -> Option<AgendaKey> {
+    execution.live.timer.map(|due| AgendaKey { due, subject: Subject::Timer(execution.id) })
+}
+
+fn ended_entry(execution: &Execution) -> Option<EndedEntry> {
+    execution.end().map(|end| EndedEntry { remove_at: end.remove_at, execution: execution.id })
+}
+
+/// Keeps the in-memory views right when an execution goes from one record to another.
+fn derive(
+    ready: &mut ReadyQueues,
+    agenda: &mut Agenda,
+    leases: &mut FxHashMap<InstanceId, FxHashSet<ExecutionId>>,
+    before: Option<&Execution>,
+    after: Option<&Execution>,
+) {
+    let entry = |it: Option<&Execution>| it.and_then(Execution::ready_entry);
+    let (old, new) = (entry(before), entry(after));
+    if old != new {
+        old.iter().for_each(|entry| ready.remove(entry));
+        new.iter().for_each(|entry| ready.add(entry));
+    }
+    let (old, new) = (before.and_then(timer_key), after.and_then(timer_key));
+    if old != new {
+        old.iter().for_each(|key| agenda.remove(key));
+        new.iter().for_each(|key| agenda.add(*key, None));
+    }
+    let holder = |it: Option<&Execution>| it.and_then(|it| it.lease().map(|lease| (lease.instance, it.id)));
+    let (old, new) = (holder(before), holder(after));
+    if old != new {
+        if let Some((instance, id)) = old
+            && let Some(held) = leases.get_mut(&instance)
+        {
+            held.remove(&id);
+            if held.is_empty() {
+                leases.remove(&instance);
+            }
+        }
+        if let Some((instance, id)) = new {
+            leases.entry(instance).or_default().insert(id);
+        }
+    }
+}
+
+fn derive_worker(agenda: &mut Agenda, before: Option<&WorkerInstance>, after: Option<&WorkerInstance>) {
+    before.iter().flat_map(|it| it.agenda()).for_each(|key| agenda.remove(&key));
+    after.iter().flat_map(|it| it.agenda()).for_each(|key| agenda.add(key, None));
+}
+
+/// Adds one execution's net change, and everything derived from it, to the changes of a batch.
+fn net_execution(
+    changes: &mut Changes,
+    counts: &mut FxHashMap<CountKey, i64>,
+    ready_counts: &mut FxHashMap<(LaneName, Class), i64>,
+    id: ExecutionId,
+    before: Option<Arc<Execution>>,
+    after: Option<Arc<Execution>>,
+) {
+    let entry = |it: &Option<Arc<Execution>>| it.as_ref().and_then(|it| it.ready_entry());
+    let (old, new) = (entry(&before), entry(&after));
+    if old != new {
+        if let Some(old) = old {
+            *ready_counts.entry((old.lane.clone(), old.class.clone())).or_default() -= 1;
+            changes.ready_removed.push(old);
+        }
+        if let Some(new) = new {
+            *ready_counts.entry((new.lane.clone(), new.class.clone())).or_default() += 1;
+            changes.ready_added.push(new);
+        }
+    }
+    let (old, new) = (before.as_deref().and_then(timer_key), after.as_deref().and_then(timer_key));
+    if old != new {
+        changes.agenda_removed.extend(old);
+        changes.agenda_added.extend(new.map(|key| AgendaEntry { key, message: None }));
+    }
+    let (old, new) = (before.as_deref().and_then(ended_entry), after.as_deref().and_then(ended_entry));
+    if old != new {
+        changes.ended_removed.extend(old);
+        changes.ended_added.extend(new);
+    }
+    let (old, new) = (before.as_deref().map(CountKey::of), after.as_deref().map(CountKey::of));
+    if old != new {
+        old.into_iter().for_each(|key| *counts.entry(key).or_default() -= 1);
+        new.into_iter().for_each(|key| *counts.entry(key).or_default() += 1);
+    }
+    match (before, after) {
+        (None, Some(after)) => changes.executions.push(ExecutionChange::Insert(after)),
+        (Some(before), Some(after)) if before != after => {
+            changes.executions.push(ExecutionChange::Update(after));
+        }
+        (Some(_), None) => changes.executions.push(ExecutionChange::Purge(id)),
+        _ => {}
+    }
+}

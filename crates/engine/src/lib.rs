@@ -1,0 +1,1 @@
+//! The engine of FlowFabric: runners, batching, agenda, claim dispatch, subscriptions.

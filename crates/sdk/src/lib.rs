@@ -1,0 +1,1 @@
+//! Durable executions for Rust programs: submit work, run workers, wait for results.

@@ -1,0 +1,1 @@
+//! The seeded simulator of FlowFabric and its invariant checkers.

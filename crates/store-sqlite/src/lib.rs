@@ -1,0 +1,1 @@
+//! FlowFabric on an embedded SQLite file.

@@ -1,0 +1,164 @@
+//! What FlowFabric asks of a store, and the store that keeps everything in memory.
+//!
+//! A store is dumb. It keeps partitions, answers questions at one version, and applies a set of changes only
+//! if the partition is still at the version they were decided on. It knows nothing of states and rules; a
+//! store that contains an `if` about the state of an execution is wrong.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | the contract | [`Store`] |
+//! | the reference, with switches that make it fail | [`memory`] |
+//! | the suite every store must pass, and the stores it must fail | [`conformance`] |
+//! | time | [`clock`] |
+
+pub mod clock;
+pub mod commit;
+pub mod conformance;
+pub mod error;
+pub mod memory;
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+
+use ff_core::attempt::Attempt;
+use ff_core::class::Class;
+use ff_core::event::Event;
+use ff_core::key::{Ask, Key};
+use ff_core::payload::{Payload, PayloadKey};
+use ff_core::query::{CountKey, Page, PageAsk};
+use ff_core::workspace::Answer;
+use ff_core::{CommitId, ExecutionId, LaneName, Ms, PartitionId};
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use commit::{Commit, Outcome, Version};
+pub use error::StoreError;
+pub use memory::MemoryStore;
+
+/// What a store's method returns: the contract is used through `dyn Store`.
+pub type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a store says of itself. It does not change while the store is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreInfo {
+    /// `memory`, `sqlite`, …
+    pub kind: &'static str,
+    /// Distinguishes this store from every other; cursors carry it.
+    pub id: uuid::Uuid,
+    /// How many partitions it was initialised with.
+    pub partitions: u16,
+}
+
+/// The answers to a load, all read at one version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    pub version: Version,
+    /// The store's time.
+    pub now: Ms,
+    /// One for each ask, in order.
+    pub answers: Vec<Answer>,
+}
+
+/// Where a partition stands, for servers that want to know what others did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    pub partition: PartitionId,
+    pub version: Version,
+    pub next_event: u64,
+    /// When the first agenda entry is due.
+    pub next_due: Option<Ms>,
+    /// How many entries are ready, by lane and class; none with zero.
+    pub ready: Vec<(LaneName, Class, u64)>,
+}
+
+/// What the commits after a version have changed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Missed {
+    /// The records to read again.
+    Keys(Vec<Key>),
+    /// Too many, or no longer known: everything may have changed.
+    Everything,
+}
+
+/// Who wrote a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// Nobody yet.
+    Not,
+    By(CommitId),
+    /// Its row is gone; it was written, but by whom is not known any more.
+    Forgotten,
+}
+
+/// Events of one partition in order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventPage {
+    pub events: Vec<Event>,
+    /// The number of the oldest event that is kept, or of the next one if none is.
+    pub oldest: u64,
+    /// The number the next event will get.
+    pub next: u64,
+}
+
+/// A keeper of partitions.
+///
+/// Every method either answers or fails with a [`StoreError`] that says whether trying again can help. None
+/// waits for anything but the store itself. All of it must hold for any number of partitions and for several
+/// processes on one store.
+pub trait Store: Send + Sync + Debug {
+    /// What this store is.
+    fn info(&self) -> StoreInfo;
+
+    /// Answers all asks of one partition at ONE version.
+    fn load(&self, partition: PartitionId, asks: Vec<Ask>) -> Soon<'_, Result<Loaded, StoreError>>;
+
+    /// Applies the changes of several partitions in one flush, each only if its partition is still at the
+    /// version expected, and each alone: one that conflicts does not fail the others. When it answers
+    /// [`Outcome::Committed`], the changes survive a crash.
+    fn commit(&self, commits: Vec<Commit>) -> Soon<'_, Vec<Outcome>>;
+
+    /// Who wrote version `number` of a partition. Kept for at least an hour and 1,000 versions.
+    fn written(&self, partition: PartitionId, number: u64) -> Soon<'_, Result<Written, StoreError>>;
+
+    /// What changed after version `number`: at most 100 commits and 10,000 keys are told apart.
+    fn missed(&self, partition: PartitionId, number: u64) -> Soon<'_, Result<Missed, StoreError>>;
+
+    /// Where every partition stands, in the order of their numbers, and the store's time. Cheap: it is read
+    /// many times a second.
+    fn status(&self) -> Soon<'_, Result<(Ms, Vec<Status>), StoreError>>;
+
+    /// Payloads, in the order asked for; `None` where there is none. They never change, so no version.
+    fn payloads(&self, keys: Vec<PayloadKey>) -> Soon<'_, Result<Vec<Option<Payload>>, StoreError>>;
+
+    /// The archived attempts of an execution, oldest first; the newest attempt is in its record.
+    fn attempts(&self, execution: ExecutionId) -> Soon<'_, Result<Vec<Attempt>, StoreError>>;
+
+    /// A page of executions of all partitions, in the order of their ids.
+    fn executions(&self, ask: PageAsk) -> Soon<'_, Result<Page, StoreError>>;
+
+    /// Exact counts of all executions, summed over partitions; none with zero.
+    fn counts(&self) -> Soon<'_, Result<Vec<(CountKey, u64)>, StoreError>>;
+
+    /// Events with numbers from `from` on, at most about `limit`, without gaps.
+    fn events(
+        &self,
+        partition: PartitionId,
+        from: u64,
+        limit: usize,
+    ) -> Soon<'_, Result<EventPage, StoreError>>;
+
+    /// The number of the first event at or after a time, or of the next event if there is none.
+    fn first_event_since(&self, partition: PartitionId, at: Ms) -> Soon<'_, Result<u64, StoreError>>;
+
+    /// This process serves the store under this name from now on. The store notices the end of the process.
+    fn enter(&self, server: String) -> Soon<'_, Result<(), StoreError>>;
+
+    /// Servers that entered, did not leave, and have provably ended.
+    fn gone(&self) -> Soon<'_, Result<Vec<String>, StoreError>>;
+
+    /// Forgets a server: it leaves by itself, or its end has been dealt with.
+    fn leave(&self, server: String) -> Soon<'_, Result<(), StoreError>>;
+
+    /// Ends all work of this handle; what was committed stays. Later calls fail as unavailable.
+    fn close(&self) -> Soon<'_, ()>;
+}

@@ -1,0 +1,4 @@
+//! The store that keeps everything in memory.
+
+#[derive(Debug)]
+pub struct MemoryStore;
