@@ -173,6 +173,11 @@ impl Agenda {
         }
     }
 
+    /// The refill failed; another may be started.
+    pub fn cancel_refill(&mut self) {
+        self.pending = None;
+    }
+
     /// Gives back memory: keeps about the first `keep` entries, cut between two due times.
     pub fn shrink(&mut self, keep: usize) {
         if self.entries.len() <= keep || self.pending.is_some() {

@@ -136,6 +136,14 @@ impl Window {
         }
     }
 
+    /// The refill failed; another may be started.
+    pub fn cancel_refill(&mut self) {
+        self.pending = None;
+        if self.total == 0 {
+            self.mark = Place::LAST;
+        }
+    }
+
     /// Gives back memory: keeps the first `keep` entries and lowers the mark to the last of them.
     pub fn shrink(&mut self, keep: usize) {
         if self.entries.len() <= keep.max(1) || self.pending.is_some() {

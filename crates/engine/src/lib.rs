@@ -1,1 +1,23 @@
-//! The engine of FlowFabric: runners, batching, agenda, claim dispatch, subscriptions.
+//! The engine: takes commands, decides them in batches against the core, commits them to a store, answers.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | the in-process API | [`Engine`] |
+//! | what decides and when, without any I/O | [`machine`] |
+//! | the thread that feeds the machine and carries out what it asks for | [`driver`] |
+//! | events as they happen | [`subscription`], [`cursor`] |
+//! | why something does not run | [`explain`] |
+
+pub mod config;
+pub mod cursor;
+pub mod driver;
+pub mod engine;
+pub mod explain;
+pub mod failure;
+pub mod machine;
+mod payload_cache;
+pub mod subscription;
+
+pub use config::EngineConfig;
+
+pub use failure::Failure;

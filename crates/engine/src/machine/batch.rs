@@ -1,0 +1,128 @@
+//! Commands on their way: waiting, decided, being committed.
+
+use std::sync::Arc;
+
+use ff_core::agenda::AgendaKey;
+use ff_core::change::{Changes, ExecutionChange};
+use ff_core::event::Fact;
+use ff_core::key::Key;
+use ff_core::payload::Slot;
+use ff_core::{Command, CommitId, Ms, PartitionId, Reply};
+use ff_store::{Outcome, Version};
+
+use super::{News, Ticket};
+use crate::failure::Failure;
+
+/// Who hears the result of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    Caller(Ticket),
+    /// A waiting poll; what it claimed goes to its caller.
+    Poll(Ticket),
+    /// A due agenda entry of this partition.
+    Agenda(AgendaKey),
+    /// A message from another partition, by the entry in the sender's agenda.
+    Delivery {
+        from: PartitionId,
+        entry: AgendaKey,
+    },
+    /// The acknowledgement of a message of ours.
+    Acknowledgement(AgendaKey),
+    /// The caller has been answered already.
+    Nobody,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    pub origin: Origin,
+    pub command: Command,
+    /// Local time after which the caller is told that the store was out of reach.
+    pub give_up_at: Ms,
+}
+
+#[derive(Debug)]
+pub(super) struct Decided {
+    pub pending: Pending,
+    pub result: Result<Reply, Failure>,
+}
+
+/// A batch that has been sent to the store.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub id: CommitId,
+    pub expected: Version,
+    /// The workspace's number of it.
+    pub number: u64,
+    pub decided: Vec<Decided>,
+    /// Records it changed, which are wrong in the cache if it fails.
+    pub keys: Vec<Key>,
+    /// Messages to other partitions, which leave when it is committed.
+    pub messages: Vec<Message>,
+    pub news: News,
+    /// What the partition knew of itself before it; what an empty commit in its place must say.
+    pub header_before: ff_core::change::Header,
+    pub outcome: Option<Outcome>,
+}
+
+impl Batch {
+    pub fn version(&self) -> Version {
+        Version { number: self.expected.number + 1, id: self.id }
+    }
+}
+
+/// What others may be waiting for in a set of changes.
+pub(super) fn news(changes: &Changes) -> News {
+    let mut news = News { next_event: changes.header.next_event, ..News::default() };
+    for change in &changes.executions {
+        let (ExecutionChange::Insert(execution) | ExecutionChange::Update(execution)) = change else {
+            continue;
+        };
+        if execution.end().is_some() {
+            news.ended.push((execution.clone(), None));
+        }
+    }
+    if !news.ended.is_empty() && !changes.payloads.is_empty() {
+        let results = changes.payloads.iter().filter(|(key, _)| key.slot == Slot::Result);
+        let results: rustc_hash::FxHashMap<_, _> =
+            results.map(|(key, payload)| (key.execution, payload)).collect();
+        for (execution, result) in &mut news.ended {
+            *result = results.get(&execution.id).map(|payload| (*payload).clone());
+        }
+    }
+    for event in &changes.events {
+        match (&event.fact, event.execution) {
+            (Fact::LeaseExpired { holder } | Fact::LeaseRevoked { holder, .. }, Some(id)) => {
+                news.disturbed.push((holder.instance, id));
+            }
+            (Fact::CancelRequested { .. }, Some(id)) => {
+                let holder = changes.executions.iter().find_map(|change| match change {
+                    ExecutionChange::Update(it) | ExecutionChange::Insert(it) if it.id == id => {
+                        it.lease().map(|lease| lease.instance)
+                    }
+                    _ => None,
+                });
+                news.disturbed.extend(holder.map(|instance| (instance, id)));
+            }
+            _ => {}
+        }
+    }
+    news
+}
+
+/// A reply that waits until all partitions have applied what it speaks of.
+#[derive(Debug)]
+pub(super) struct Global {
+    pub ticket: Ticket,
+    pub reply: Reply,
+    pub deliveries: Vec<ff_core::reply::Delivery>,
+}
+
+/// Splits off the messages a reply depends on.
+pub(super) fn deliveries_of(reply: &Reply) -> &[ff_core::reply::Delivery] {
+    match reply {
+        Reply::Worker { deliveries, .. } | Reply::Lane { deliveries, .. } => deliveries,
+        _ => &[],
+    }
+}
+
+pub(super) type Message = (AgendaKey, Arc<ff_core::message::Message>);

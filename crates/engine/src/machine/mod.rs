@@ -1,0 +1,336 @@
+//! The machine: everything the engine decides, without threads, clocks or I/O.
+//!
+//! It is fed [`Input`]s (commands, polls, the store's answers), told the local time, and asked for its
+//! [`Output`]s (what to load, what to commit, what to answer). The driver runs it on a thread against a real
+//! store; the simulator runs several of them against one memory store, in any order it likes.
+//!
+//! One [`Runner`] serves each partition. The machine itself holds what spans partitions: polls that wait for
+//! work, messages between partitions, and replies that wait for such messages.
+
+mod batch;
+mod deliveries;
+mod polls;
+mod runner;
+
+use std::sync::Arc;
+
+use ff_core::commands::Poll;
+use ff_core::id::{ExecutionId, InstanceId};
+use ff_core::key::{Ask, Key};
+use ff_core::limits::Limits;
+use ff_core::{Command, Execution, Ms, PartitionId, Payload, Reply};
+use ff_store::{Commit, Loaded, Missed, Outcome, Status, StoreError, Written};
+
+use crate::config::MachineConfig;
+use crate::failure::Failure;
+use batch::{Origin, Pending};
+use deliveries::Deliveries;
+use polls::Polls;
+use runner::Runner;
+
+/// The caller's number for a command or poll; its reply carries it.
+pub type Ticket = u64;
+
+/// Which load an answer belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LoadToken {
+    pub partition: PartitionId,
+    era: u64,
+    number: u64,
+}
+
+#[derive(Debug)]
+pub enum Input {
+    Command {
+        ticket: Ticket,
+        partition: PartitionId,
+        command: Command,
+        give_up_at: Ms,
+    },
+    /// A worker waits for work until `give_up_at`; then it is answered with nothing.
+    Poll {
+        ticket: Ticket,
+        poll: Arc<Poll>,
+        max: usize,
+        give_up_at: Ms,
+    },
+    /// The caller of a poll is gone.
+    PollDropped {
+        ticket: Ticket,
+    },
+    Loaded {
+        token: LoadToken,
+        result: Result<Loaded, StoreError>,
+    },
+    Committed {
+        partition: PartitionId,
+        id: ff_core::CommitId,
+        outcome: Outcome,
+    },
+    Written {
+        partition: PartitionId,
+        result: Result<Written, StoreError>,
+    },
+    Missed {
+        partition: PartitionId,
+        result: Result<Missed, StoreError>,
+    },
+    Status(Result<(Ms, Vec<Status>), StoreError>),
+}
+
+/// What a commit of ours has done that others may be waiting for.
+#[derive(Debug, Default)]
+pub struct News {
+    /// The number the partition's next event gets.
+    pub next_event: u64,
+    /// Executions that ended, with the result if there is one.
+    pub ended: Vec<(Arc<Execution>, Option<Payload>)>,
+    /// Leases that were taken away or should end: the worker holding them should look.
+    pub disturbed: Vec<(InstanceId, ExecutionId)>,
+}
+
+#[derive(Debug)]
+pub enum Output {
+    Load {
+        token: LoadToken,
+        asks: Vec<Ask>,
+    },
+    Commit(Vec<Commit>),
+    Written {
+        partition: PartitionId,
+        number: u64,
+    },
+    Missed {
+        partition: PartitionId,
+        number: u64,
+    },
+    Status,
+    Reply {
+        ticket: Ticket,
+        result: Result<Reply, Failure>,
+    },
+    /// A commit of ours is durable.
+    News {
+        partition: PartitionId,
+        news: News,
+    },
+    /// Somebody else has committed; these records changed (`None`: it is not known which).
+    Foreign {
+        partition: PartitionId,
+        keys: Option<Vec<Key>>,
+        next_event: u64,
+    },
+}
+
+/// What waits and what fails, for operators.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct MachineStats {
+    pub queued: usize,
+    pub in_flight: usize,
+    pub waiting_polls: usize,
+    pub batches: u64,
+    pub commands: u64,
+    pub conflicts: u64,
+    pub unknown_outcomes: u64,
+    pub fired: u64,
+    pub stray: u64,
+    /// Agenda entries that failed three times and are tried once a minute.
+    pub stuck: Vec<String>,
+}
+
+#[derive(Debug)]
+pub struct Machine {
+    runners: Vec<Runner>,
+    polls: Polls,
+    deliveries: Deliveries,
+    outputs: Vec<Output>,
+    /// The runner that is served first next time, so that none is always last.
+    first: usize,
+    status_asked: bool,
+    /// How far the store's clock is ahead of the local one.
+    offset_ms: Ms,
+}
+
+impl Machine {
+    /// `seed` makes ids and jitter; two machines on one store must not share it.
+    pub fn new(partitions: u16, limits: Arc<Limits>, config: MachineConfig, seed: u64) -> Machine {
+        let config = Arc::new(config);
+        let runner = |n: u16| {
+            let seed = seed.wrapping_add(u64::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            Runner::new(PartitionId(n), partitions, limits.clone(), config.clone(), seed)
+        };
+        Machine {
+            runners: (0..partitions).map(runner).collect(),
+            polls: Polls::default(),
+            deliveries: Deliveries::default(),
+            outputs: Vec::new(),
+            first: 0,
+            status_asked: false,
+            offset_ms: 0,
+        }
+    }
+
+    /// Takes in one input. Nothing is decided before [`turn`](Self::turn).
+    pub fn accept(&mut self, at: Ms, input: Input) {
+        match input {
+            Input::Command { ticket, partition, command, give_up_at } => {
+                let origin = Origin::Caller(ticket);
+                let pending = Pending { origin, command, give_up_at };
+                if let Err(failure) = self.runners[partition.index()].enqueue(pending) {
+                    self.outputs.push(Output::Reply { ticket, result: Err(failure) });
+                }
+            }
+            Input::Poll { ticket, poll, max, give_up_at } => self.polls.add(ticket, poll, max, give_up_at),
+            Input::PollDropped { ticket } => self.polls.remove(ticket),
+            Input::Loaded { token, result } => {
+                if let Ok(loaded) = &result {
+                    self.offset_ms = loaded.now - at;
+                }
+                self.runners[token.partition.index()].loaded(at, token, result, &mut self.outputs);
+            }
+            Input::Committed { partition, id, outcome } => {
+                if let Outcome::Committed { now } = &outcome {
+                    self.offset_ms = now - at;
+                }
+                let runner = &mut self.runners[partition.index()];
+                runner.committed(at, id, outcome, &mut self.outputs);
+            }
+            Input::Written { partition, result } => {
+                self.runners[partition.index()].written(at, result, &mut self.outputs);
+            }
+            Input::Missed { partition, result } => {
+                self.runners[partition.index()].missed(at, result, &mut self.outputs);
+            }
+            Input::Status(result) => {
+                self.status_asked = false;
+                match result {
+                    Ok((now, statuses)) => {
+                        self.offset_ms = now - at;
+                        for status in statuses {
+                            let runner = &mut self.runners[status.partition.index()];
+                            runner.status(at, &status, &mut self.outputs);
+                        }
+                    }
+                    Err(error) => self.runners.iter_mut().for_each(|it| it.status_failed(at, &error)),
+                }
+            }
+        }
+        self.settle();
+    }
+
+    /// Decides what can be decided now. Call it after accepting everything that was at hand: what arrives
+    /// together is decided and committed together.
+    pub fn turn(&mut self, at: Ms) {
+        let count = self.runners.len();
+        let mut commits = Vec::new();
+        for n in 0..count {
+            let runner = &mut self.runners[(self.first + n) % count];
+            runner.turn(at, self.offset_ms, &mut self.polls, &mut self.outputs, &mut commits);
+        }
+        self.first = (self.first + 1) % count;
+        if !commits.is_empty() {
+            self.outputs.push(Output::Commit(commits));
+        }
+        for (ticket, result) in self.polls.expire(at) {
+            self.outputs.push(Output::Reply { ticket, result });
+        }
+        self.settle();
+        self.deliver(at);
+        if !self.status_asked && self.runners.iter().any(Runner::wants_confirmation) {
+            self.status_asked = true;
+            self.runners.iter_mut().for_each(Runner::confirmation_asked);
+            self.outputs.push(Output::Status);
+        }
+    }
+
+    pub fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// When the machine wants its next turn even if nothing arrives.
+    pub fn next_wake(&self, at: Ms) -> Option<Ms> {
+        let runners = self.runners.iter().filter_map(|runner| runner.next_wake(at, self.offset_ms));
+        runners.chain(self.polls.next_expiry()).min()
+    }
+
+    /// Asks for a status read now, to notice what other servers did.
+    pub fn ask_status(&mut self) {
+        if !self.status_asked {
+            self.status_asked = true;
+            self.runners.iter_mut().for_each(Runner::confirmation_asked);
+            self.outputs.push(Output::Status);
+        }
+    }
+
+    pub fn has_waiting_polls(&self) -> bool {
+        !self.polls.is_empty()
+    }
+
+    /// Whether nothing is queued, parked or on its way to the store.
+    pub fn is_idle(&self) -> bool {
+        self.runners.iter().all(Runner::is_idle)
+    }
+
+    /// Answers every command that has not been sent to the store yet.
+    pub fn abandon(&mut self) -> usize {
+        let mut count = 0;
+        for runner in &mut self.runners {
+            count += runner.abandon(&mut self.outputs);
+        }
+        for ticket in self.polls.drain() {
+            let result = Ok(Reply::Claimed(Vec::new()));
+            self.outputs.push(Output::Reply { ticket, result });
+        }
+        count
+    }
+
+    /// The store's time as this machine knows it.
+    pub fn store_now(&self, at: Ms) -> Ms {
+        at + self.offset_ms
+    }
+
+    pub fn stats(&self) -> MachineStats {
+        let mut stats = MachineStats { waiting_polls: self.polls.len(), ..MachineStats::default() };
+        for runner in &self.runners {
+            runner.add_stats(&mut stats);
+        }
+        stats
+    }
+
+    /// The stored state each runner believes in; the simulator compares it with the store.
+    pub fn workspace(&self, partition: PartitionId) -> &ff_core::Workspace {
+        self.runners[partition.index()].workspace()
+    }
+
+    /// Passes on what runners have committed for the machine itself: messages to send, applied and
+    /// acknowledged, and replies that wait for them.
+    fn settle(&mut self) {
+        for n in 0..self.runners.len() {
+            for (entry, message) in self.runners[n].take_messages() {
+                self.deliveries.send(PartitionId(n as u16), entry, message, &mut self.runners);
+            }
+            for (origin, result) in self.runners[n].take_internal() {
+                self.deliveries.done(PartitionId(n as u16), origin, result, &mut self.runners);
+            }
+            for global in self.runners[n].take_globals() {
+                self.deliveries.wait_for(PartitionId(n as u16), global);
+            }
+        }
+        self.deliveries.release(&mut self.outputs);
+    }
+
+    /// Sends messages that nobody has delivered for a while, such as those of a server that died.
+    fn deliver(&mut self, at: Ms) {
+        let due: Vec<_> = self
+            .runners
+            .iter_mut()
+            .enumerate()
+            .flat_map(|(n, runner)| {
+                runner.due_messages(at, self.offset_ms).into_iter().map(move |it| (PartitionId(n as u16), it))
+            })
+            .collect();
+        for (from, (entry, message)) in due {
+            self.deliveries.send(from, entry, message, &mut self.runners);
+        }
+    }
+}
