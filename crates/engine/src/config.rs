@@ -15,6 +15,9 @@ pub struct EngineConfig {
     pub status_idle_ms: Ms,
     /// How long a command waits for an unreachable store.
     pub command_timeout_ms: Ms,
+    /// Replaces the process's own monotonic clock; with it, nothing happens by itself when time passes, only
+    /// when the engine is nudged. For tests that move time.
+    pub local_clock: Option<Arc<dyn ff_store::Clock>>,
     /// How much input is kept in memory for claims to come.
     pub payload_cache_bytes: usize,
 }
@@ -28,6 +31,7 @@ impl Default for EngineConfig {
             status_idle_ms: 500,
             command_timeout_ms: 30_000,
             payload_cache_bytes: 16 << 20,
+            local_clock: None,
         }
     }
 }

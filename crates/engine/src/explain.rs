@@ -1,1 +1,123 @@
+//! Why does it not run? Every gate an execution stands before, with its values.
 
+use ff_core::execution::State;
+use ff_core::lane::LaneMode;
+use ff_core::worker::WorkerMode;
+use ff_core::workspace::Opening;
+use ff_core::{Execution, Ms, duration};
+use serde::Serialize;
+
+/// One thing that could keep an execution from running.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Gate {
+    pub gate: &'static str,
+    /// Whether this is what it waits for.
+    pub blocking: bool,
+    pub detail: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    pub state: &'static str,
+    /// The reason, looking also at lanes and workers, which the stored one does not know.
+    pub reason: String,
+    pub gates: Vec<Gate>,
+}
+
+/// Explains where an execution stands at `now`.
+pub fn explain(execution: &Execution, opening: &Opening, now: Ms) -> Explanation {
+    let mut gates = Vec::new();
+    let lane = opening.lanes.iter().find(|lane| lane.name == execution.spec.lane);
+    let ready = matches!(execution.live.state, State::Ready { .. });
+    let mut reason = execution.reason().word().to_owned();
+    let mut gate = |gate, blocking, detail: String| gates.push(Gate { gate, blocking, detail });
+
+    match &execution.live.state {
+        State::Delayed { until, .. } => {
+            let left = duration::show((until - now).max(0));
+            gate("delay", true, format!("not before {until}, in {left} ({})", execution.reason()));
+        }
+        State::Held { actor, cause, at, .. } => {
+            gate("hold", true, format!("held since {at} by {actor:?}: {cause:?}; unhold it to go on"));
+        }
+        State::Active(lease) => {
+            let left = duration::show((lease.expires_at - now).max(0));
+            let detail = format!(
+                "attempt {} runs on {} (instance {}), lease for another {left}",
+                execution.attempt_number(),
+                lease.worker,
+                lease.instance
+            );
+            gate("lease", false, detail);
+            if let Some(cancel) = &lease.cancel {
+                let by = &cancel.cancellation;
+                let detail =
+                    format!("asked for by {:?}: {:?}; cut off at {}", by.actor, by.cause, cancel.cut_at);
+                gate("cancel", false, detail);
+            }
+        }
+        State::Ended(end) => {
+            gate(
+                "ended",
+                true,
+                format!("{} at {} ({}); replay it to run it again", end.state, end.at, end.reason),
+            );
+        }
+        State::Ready { .. } => {}
+    }
+
+    if let Some(lane) = lane.filter(|lane| lane.mode != LaneMode::Open) {
+        let paused = lane.mode == LaneMode::Paused;
+        if ready && paused {
+            reason = "lane_paused".to_owned();
+        }
+        let detail = format!(
+            "{} is {} since {} by {:?}: {:?}",
+            lane.name, lane.mode, lane.changed_at, lane.actor, lane.cause
+        );
+        gate("lane", ready && paused, detail);
+    }
+
+    let workers = opening.workers.iter().filter(|it| it.mode == WorkerMode::Active);
+    let on_lane: Vec<_> = workers.filter(|it| it.lanes.contains(&execution.spec.lane)).collect();
+    let capable =
+        on_lane.iter().filter(|it| it.capabilities.contains_all(&execution.spec.capabilities)).count();
+    let needs: Vec<&str> = execution.spec.capabilities.as_slice().iter().map(|word| word.as_str()).collect();
+    if execution.end().is_none() {
+        let detail = match (on_lane.len(), capable) {
+            (0, _) => format!("no worker serves the lane {}", execution.spec.lane),
+            (some, 0) => format!("none of {some} workers on the lane has {}", needs.join(", ")),
+            (_, capable) => format!("{capable} workers on the lane {} can take it", execution.spec.lane),
+        };
+        if ready && capable == 0 && reason != "lane_paused" {
+            reason = "no_capable_worker".to_owned();
+        }
+        gate("workers", ready && capable == 0, detail);
+    }
+    if ready {
+        let class = execution.spec.class();
+        let counts = opening.ready_counts.iter();
+        let ahead = counts.filter(|(lane, it, _)| *lane == execution.spec.lane && *it == class);
+        let waiting: u64 = ahead.map(|(_, _, count)| count).sum();
+        gate(
+            "queue",
+            capable > 0,
+            format!("{waiting} of its kind are ready in the lane, this one among them"),
+        );
+    }
+    let policy = &execution.spec.policy;
+    let series = &execution.live.series;
+    let left = policy.max_attempts.saturating_sub(series.spent);
+    gate(
+        "attempts",
+        false,
+        format!(
+            "{} spent of {}, {left} left; {} leases lost in a row (at most {})",
+            series.spent, policy.max_attempts, series.losses, policy.losses_max
+        ),
+    );
+    for (due, guard) in execution.guards() {
+        gate("timer", false, format!("{guard:?} at {due}, in {}", duration::show((due - now).max(0))));
+    }
+    Explanation { state: execution.public_state().word(), reason, gates }
+}

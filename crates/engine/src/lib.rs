@@ -20,4 +20,7 @@ pub mod subscription;
 
 pub use config::EngineConfig;
 
+pub use cursor::Cursor;
+pub use engine::{Ended, Engine, ShutdownReport, Task};
 pub use failure::Failure;
+pub use subscription::{EventFilter, Start, Subscription};
