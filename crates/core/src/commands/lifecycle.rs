@@ -169,3 +169,22 @@ pub(super) fn revoke_lease(ws: &mut Workspace, execution: &mut Execution, now: M
     end_attempt(execution, now, Ending { how: How::Lost(lost), outcome, error: None });
     ws.emit(execution, now, Fact::LeaseRevoked { holder, by });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+
+    #[test]
+    fn an_execution_lives_from_create_to_end_with_nothing_in_between() {
+        for forgetful in [false, true] {
+            let mut bench = Bench::new();
+            bench.forgetful = forgetful;
+            let fence = bench.active();
+            assert_eq!(bench.state(fence.execution), ("active", "running"));
+            bench.ok(complete(fence));
+            assert_eq!(bench.state(fence.execution), ("completed", "succeeded"));
+            let facts = ["created", "lease_acquired", "started", "lease_released", "completed"];
+            assert_eq!(bench.facts(fence.execution), facts);
+        }
+    }
+}
