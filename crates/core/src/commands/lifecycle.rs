@@ -41,14 +41,18 @@ pub(super) fn end_attempt(execution: &mut Execution, now: Ms, ending: Ending) {
     }
 }
 
-/// The state of an execution that has just ended.
+/// The state of an execution that has just ended. An attempt that was put off ends with it, so that a replay
+/// starts a new one.
 pub(super) fn ended(
     ws: &Workspace,
-    execution: &Execution,
+    execution: &mut Execution,
     now: Ms,
     state: PublicState,
     reason: Reason,
 ) -> End {
+    if let Some(attempt) = execution.live.attempt.as_mut().filter(|attempt| attempt.end.is_none()) {
+        attempt.end = Some(AttemptEnd { at: now, outcome: AttemptOutcome::Cancelled, error: None });
+    }
     let lane = ws.lane(&execution.spec.lane);
     let keep_ms = lane.retention_ms.unwrap_or(ws.limits.retention_ms);
     let remove_at = (now + keep_ms).max(execution.spec.idempotency_until.unwrap_or(0));
@@ -79,7 +83,8 @@ pub(super) fn finish_failed(
 }
 
 pub(super) fn finish_expired(ws: &mut Workspace, execution: &mut Execution, now: Ms, reason: Reason) {
-    execution.live.state = State::Ended(ended(ws, execution, now, PublicState::Expired, reason));
+    let end = ended(ws, execution, now, PublicState::Expired, reason);
+    execution.live.state = State::Ended(end);
     let (spent, losses) = (execution.live.series.spent, execution.live.series.losses);
     ws.emit(execution, now, Fact::Expired { reason, spent, losses });
 }
@@ -173,6 +178,7 @@ pub(super) fn revoke_lease(ws: &mut Workspace, execution: &mut Execution, now: M
 #[cfg(test)]
 mod tests {
     use super::super::testing::*;
+    use super::*;
 
     #[test]
     fn an_execution_lives_from_create_to_end_with_nothing_in_between() {
@@ -186,5 +192,19 @@ mod tests {
             let facts = ["created", "lease_acquired", "started", "lease_released", "completed"];
             assert_eq!(bench.facts(fence.execution), facts);
         }
+    }
+
+    #[test]
+    fn an_attempt_that_was_put_off_ends_with_its_execution_and_a_replay_starts_a_new_one() {
+        let mut bench = Bench::new();
+        let first = bench.active();
+        bench.ok(delay(first, 60_000));
+        bench.ok(cancel(first.execution, None));
+        let attempt = bench.get(first.execution).live.attempt.as_ref().unwrap();
+        assert_eq!(attempt.end.as_ref().unwrap().outcome, AttemptOutcome::Cancelled);
+        bench.ok(replay(first.execution));
+        let second = bench.claim();
+        assert_eq!((second.attempt, second.epoch), (2, 2));
+        assert_eq!(bench.get(first.execution).live.attempt.as_ref().unwrap().series, 2);
     }
 }
