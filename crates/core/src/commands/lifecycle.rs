@@ -104,7 +104,11 @@ pub(super) fn retry_or_fail(
         error.class == ErrorClass::Fatal
             || error.code.as_ref().is_some_and(|code| policy.non_retryable.contains(code))
     };
-    let failures = series.spent + series.losses;
+    // A loss that counts is among the spent attempts already.
+    let failures = match policy.lease_loss {
+        LeaseLoss::Uncounted => series.spent + series.losses,
+        LeaseLoss::Counts => series.spent,
+    };
     let pause = failure.retry_after_ms.unwrap_or_else(|| policy.backoff.delay_ms(failures, failure.seed));
     let until = now.saturating_add(pause);
     let too_late = policy.max_elapsed_ms.is_some_and(|max| until > series.since.saturating_add(max));
@@ -206,5 +210,23 @@ mod tests {
         let second = bench.claim();
         assert_eq!((second.attempt, second.epoch), (2, 2));
         assert_eq!(bench.get(first.execution).live.attempt.as_ref().unwrap().series, 2);
+    }
+
+    #[test]
+    fn a_lost_lease_backs_off_like_a_failure_whether_it_counts_or_not() {
+        for lease_loss in [LeaseLoss::Uncounted, LeaseLoss::Counts] {
+            let mut bench = Bench::new();
+            let id = bench.active_with(|it| it.policy.lease_loss = lease_loss).execution;
+            for backoff_ms in [1_000, 2_000] {
+                let lost_at = bench.get(id).live.timer.unwrap();
+                bench.pass(lost_at - bench.now);
+                let State::Delayed { until, reason: Reason::RetryBackoff } = bench.get(id).live.state else {
+                    panic!("{:?}", bench.get(id))
+                };
+                assert_eq!(until - lost_at, backoff_ms, "{lease_loss:?}");
+                bench.pass(backoff_ms);
+                bench.claim();
+            }
+        }
     }
 }
