@@ -10,7 +10,7 @@ use crate::class::{Capabilities, Class};
 use crate::id::{ExecutionId, InstanceId};
 use crate::name::{Kind, LaneName, Namespace, WorkerName};
 use crate::policy::Policy;
-use crate::ready::ReadyEntry;
+use crate::ready::{Place, ReadyEntry};
 use crate::rejection::{Lost, Rejection};
 use crate::state::{PublicState, Reason};
 use crate::tags::Tags;
@@ -249,18 +249,19 @@ impl Execution {
         Fence { execution: self.id, attempt: self.attempt_number(), epoch: self.live.epoch }
     }
 
-    /// Its place in the ready queue, while it is ready.
-    pub fn ready_entry(&self) -> Option<ReadyEntry> {
+    /// Its place in the queue of its lane and class, while it is ready.
+    pub fn place(&self) -> Option<Place> {
         match self.live.state {
-            State::Ready { rank, number, .. } => Some(ReadyEntry {
-                lane: self.spec.lane.clone(),
-                class: self.spec.class(),
-                rank,
-                number,
-                execution: self.id,
-            }),
+            State::Ready { rank, number, .. } => Some(Place { rank, number }),
             _ => None,
         }
+    }
+
+    /// Its entry in the ready queue, while it is ready.
+    pub fn ready_entry(&self) -> Option<ReadyEntry> {
+        let Place { rank, number } = self.place()?;
+        let (lane, class) = (self.spec.lane.clone(), self.spec.class());
+        Some(ReadyEntry { lane, class, rank, number, execution: self.id })
     }
 
     /// Checks that a worker's call speaks for the lease that stands now.

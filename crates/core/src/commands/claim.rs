@@ -92,8 +92,9 @@ impl Claim {
         let mut fronts = BinaryHeap::new();
         let mut windows = Vec::new();
         let mut missing = Vec::new();
-        for lane in &self.poll.lanes {
-            if ws.lane(lane).mode == LaneMode::Paused {
+        for (n, lane) in self.poll.lanes.iter().enumerate() {
+            // A lane named twice must not hand out the same execution twice.
+            if self.poll.lanes[..n].contains(lane) || ws.lane(lane).mode == LaneMode::Paused {
                 continue;
             }
             for (class, window) in ws.ready().lane(lane).filter(|(class, _)| self.poll.accepts(class)) {
@@ -115,20 +116,21 @@ impl Claim {
         let (mut picked, mut unknown) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         while picked.len() + unknown.len() < self.max
-            && let Some(Reverse((_, id, at))) = fronts.pop()
+            && let Some(Reverse((place, id, at))) = fronts.pop()
         {
             match ws.execution(id) {
                 Err(Stop::Need(asks)) => unknown.extend(asks),
                 Err(stop) => return Err(stop),
-                Ok(Some(execution)) => {
+                Ok(Some(execution)) if execution.place() == Some(place) => {
                     bytes += execution.spec.input_bytes;
                     if bytes > ANSWER_BYTES_MAX && !picked.is_empty() {
                         break;
                     }
                     picked.push(id);
                 }
-                // Only a damaged store has an entry without its execution; it must not stop the queue.
-                Ok(None) => {}
+                // Only a damaged store has an entry that its execution does not call for; it must neither
+                // start anything nor stop the queue.
+                Ok(_) => {}
             }
             let (entries, _, _, window) = &mut windows[at];
             match entries.next() {
@@ -194,4 +196,19 @@ impl Claim {
 
 fn refill(lane: &LaneName, class: &Class, after: Place) -> Ask {
     Ask::Ready { lane: lane.clone(), class: class.clone(), after, limit: REFILL }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn a_lane_named_twice_hands_out_each_execution_once() {
+        let mut bench = Bench::new();
+        let id = bench.create();
+        let twice = Poll { lanes: vec![LaneName::default(); 2], ..bench.poll() };
+        assert_eq!(bench.order(twice), [id]);
+        assert_eq!(bench.get(id).live.epoch, 1);
+    }
 }

@@ -40,7 +40,7 @@ impl Complete {
         let holder = holder(&execution, &lease);
         let outcome = AttemptOutcome::Completed;
         end_attempt(&mut execution, now, Ending { how: How::Completed, outcome, error: None });
-        let mut end = ended(ws, &execution, now, PublicState::Completed, Reason::Succeeded);
+        let mut end = ended(ws, &mut execution, now, PublicState::Completed, Reason::Succeeded);
         end.result_bytes = self.result.as_ref().map(|result| result.len() as u64);
         execution.live.state = State::Ended(end);
         let (attempt, spent) = (execution.attempt_number(), execution.live.series.spent);

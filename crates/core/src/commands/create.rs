@@ -124,6 +124,8 @@ impl Create {
         part(self.lane.as_bytes());
         part(&[self.priority as u8]);
         part(format!("{:?} {:?}", self.start, self.deadline).as_bytes());
+        // The number of words keeps them apart from the tags that follow.
+        part(&self.capabilities.as_slice().len().to_be_bytes());
         for word in self.capabilities.as_slice() {
             part(word.as_bytes());
         }
@@ -246,5 +248,42 @@ impl Create {
             changed_at: now,
         };
         Execution { id: self.id, spec: Arc::new(spec), live }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn the_digest_tells_apart_everything_that_makes_a_submission() {
+        let base = Bench::new().submission();
+        let tags = Tags::default().edited([("eu", "gpu")], [], &Limits::default()).unwrap();
+        let policy = Policy { max_attempts: 9, ..base.policy.clone() };
+        let input = Payload { content_type: "text/plain".into(), ..base.input.clone() };
+        let all = [
+            base.clone(),
+            Create { namespace: namespace("acme"), ..base.clone() },
+            Create { kind: kind("other"), ..base.clone() },
+            Create { lane: lane("other"), ..base.clone() },
+            Create { priority: 1, ..base.clone() },
+            Create { start: Some(When::In(5)), ..base.clone() },
+            Create { start: Some(When::At(5)), ..base.clone() },
+            Create { deadline: Some(When::In(5)), ..base.clone() },
+            Create { capabilities: capabilities(&["eu", "gpu"]), ..base.clone() },
+            Create { tags, ..base.clone() },
+            Create { policy, ..base.clone() },
+            Create { input, ..base.clone() },
+            Create { input: Payload::json("[]"), ..base.clone() },
+        ];
+        for (n, a) in all.iter().enumerate() {
+            assert_eq!(a.digest(), a.clone().digest());
+            for b in &all[n + 1..] {
+                assert_ne!(a.digest(), b.digest(), "{a:?} {b:?}");
+            }
+        }
+        let other_id = Create { id: ExecutionId::from_parts(1, Route(2), 3), ..base.clone() };
+        assert_eq!(base.digest(), other_id.digest());
     }
 }

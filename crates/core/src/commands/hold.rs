@@ -1,7 +1,7 @@
 //! Hold: an operator stops one execution until somebody releases it.
 
 use super::Decision;
-use super::lifecycle::revoke_lease;
+use super::lifecycle::{finish_cancelled, revoke_lease};
 use crate::Ms;
 use crate::event::{By, Fact};
 use crate::execution::State;
@@ -30,8 +30,15 @@ impl Hold {
             }
             State::Delayed { until, reason } => (Some(*until), Some(*reason)),
             State::Ready { .. } => (None, None),
-            State::Active(_) => {
+            State::Active(lease) => {
+                let cancel = lease.cancel.clone();
                 revoke_lease(ws, &mut execution, now, Lost::Held, by.clone());
+                if let Some(cancel) = cancel {
+                    // Whoever asked for the cancel was told that it will happen; a hold does not undo that.
+                    finish_cancelled(ws, &mut execution, now, cancel.cancellation);
+                    ws.put_execution(execution, now);
+                    return Ok(Reply::Changed(ws.require(self.execution)?.clone()));
+                }
                 (None, None)
             }
         };
@@ -40,5 +47,23 @@ impl Hold {
         ws.emit(&execution, now, Fact::Held { by });
         ws.put_execution(execution, now);
         Ok(Reply::Changed(ws.require(self.execution)?.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn holding_what_has_been_asked_to_cancel_cancels_it_for_the_first_cause() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.ok(super::super::Cancel { cause: "first".into(), ..cancel(fence.execution, Some(5_000)) });
+        bench.ok(hold(fence.execution));
+        assert_eq!(bench.state(fence.execution), ("cancelled", "cancelled_by_request"));
+        let end = bench.get(fence.execution).end().unwrap();
+        assert_eq!(&*end.cancelled.as_ref().unwrap().cause, "first");
+        assert_eq!(bench.refused(unhold(fence.execution)).code(), "terminal");
     }
 }

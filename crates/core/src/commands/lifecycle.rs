@@ -41,14 +41,18 @@ pub(super) fn end_attempt(execution: &mut Execution, now: Ms, ending: Ending) {
     }
 }
 
-/// The state of an execution that has just ended.
+/// The state of an execution that has just ended. An attempt that was put off ends with it, so that a replay
+/// starts a new one.
 pub(super) fn ended(
     ws: &Workspace,
-    execution: &Execution,
+    execution: &mut Execution,
     now: Ms,
     state: PublicState,
     reason: Reason,
 ) -> End {
+    if let Some(attempt) = execution.live.attempt.as_mut().filter(|attempt| attempt.end.is_none()) {
+        attempt.end = Some(AttemptEnd { at: now, outcome: AttemptOutcome::Cancelled, error: None });
+    }
     let lane = ws.lane(&execution.spec.lane);
     let keep_ms = lane.retention_ms.unwrap_or(ws.limits.retention_ms);
     let remove_at = (now + keep_ms).max(execution.spec.idempotency_until.unwrap_or(0));
@@ -79,7 +83,8 @@ pub(super) fn finish_failed(
 }
 
 pub(super) fn finish_expired(ws: &mut Workspace, execution: &mut Execution, now: Ms, reason: Reason) {
-    execution.live.state = State::Ended(ended(ws, execution, now, PublicState::Expired, reason));
+    let end = ended(ws, execution, now, PublicState::Expired, reason);
+    execution.live.state = State::Ended(end);
     let (spent, losses) = (execution.live.series.spent, execution.live.series.losses);
     ws.emit(execution, now, Fact::Expired { reason, spent, losses });
 }
@@ -99,7 +104,11 @@ pub(super) fn retry_or_fail(
         error.class == ErrorClass::Fatal
             || error.code.as_ref().is_some_and(|code| policy.non_retryable.contains(code))
     };
-    let failures = series.spent + series.losses;
+    // A loss that counts is among the spent attempts already.
+    let failures = match policy.lease_loss {
+        LeaseLoss::Uncounted => series.spent + series.losses,
+        LeaseLoss::Counts => series.spent,
+    };
     let pause = failure.retry_after_ms.unwrap_or_else(|| policy.backoff.delay_ms(failures, failure.seed));
     let until = now.saturating_add(pause);
     let too_late = policy.max_elapsed_ms.is_some_and(|max| until > series.since.saturating_add(max));
@@ -168,4 +177,56 @@ pub(super) fn revoke_lease(ws: &mut Workspace, execution: &mut Execution, now: M
     let holder = holder(execution, &lease);
     end_attempt(execution, now, Ending { how: How::Lost(lost), outcome, error: None });
     ws.emit(execution, now, Fact::LeaseRevoked { holder, by });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn an_execution_lives_from_create_to_end_with_nothing_in_between() {
+        for forgetful in [false, true] {
+            let mut bench = Bench::new();
+            bench.forgetful = forgetful;
+            let fence = bench.active();
+            assert_eq!(bench.state(fence.execution), ("active", "running"));
+            bench.ok(complete(fence));
+            assert_eq!(bench.state(fence.execution), ("completed", "succeeded"));
+            let facts = ["created", "lease_acquired", "started", "lease_released", "completed"];
+            assert_eq!(bench.facts(fence.execution), facts);
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_was_put_off_ends_with_its_execution_and_a_replay_starts_a_new_one() {
+        let mut bench = Bench::new();
+        let first = bench.active();
+        bench.ok(delay(first, 60_000));
+        bench.ok(cancel(first.execution, None));
+        let attempt = bench.get(first.execution).live.attempt.as_ref().unwrap();
+        assert_eq!(attempt.end.as_ref().unwrap().outcome, AttemptOutcome::Cancelled);
+        bench.ok(replay(first.execution));
+        let second = bench.claim();
+        assert_eq!((second.attempt, second.epoch), (2, 2));
+        assert_eq!(bench.get(first.execution).live.attempt.as_ref().unwrap().series, 2);
+    }
+
+    #[test]
+    fn a_lost_lease_backs_off_like_a_failure_whether_it_counts_or_not() {
+        for lease_loss in [LeaseLoss::Uncounted, LeaseLoss::Counts] {
+            let mut bench = Bench::new();
+            let id = bench.active_with(|it| it.policy.lease_loss = lease_loss).execution;
+            for backoff_ms in [1_000, 2_000] {
+                let lost_at = bench.get(id).live.timer.unwrap();
+                bench.pass(lost_at - bench.now);
+                let State::Delayed { until, reason: Reason::RetryBackoff } = bench.get(id).live.state else {
+                    panic!("{:?}", bench.get(id))
+                };
+                assert_eq!(until - lost_at, backoff_ms, "{lease_loss:?}");
+                bench.pass(backoff_ms);
+                bench.claim();
+            }
+        }
+    }
 }

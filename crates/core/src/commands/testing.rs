@@ -1,1 +1,427 @@
+//! A bench to try commands on: one workspace, a clock that stands still until told otherwise, and a store made
+//! of maps. After every commit all invariants are checked, so a test says only what it is about.
 
+mod invariants;
+mod model;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+pub(crate) use model::Model;
+
+use super::*;
+use crate::agenda::{AgendaEntry, AgendaKey, Subject};
+use crate::attempt::{ErrorClass, Progress, TaskError};
+use crate::class::Capabilities;
+use crate::execution::{Execution, Fence, How};
+use crate::id::{ExecutionId, InstanceId, Route};
+use crate::key::Ask;
+use crate::lane::LaneMode;
+use crate::name::{Capability, Kind, LaneName, Namespace, WorkerName};
+use crate::payload::Payload;
+use crate::policy::{Backoff, Jitter};
+use crate::state::{PublicState, Reason};
+use crate::workspace::Answer;
+
+pub(crate) const START: Ms = 1_800_000_000_000;
+
+pub(crate) fn lane(name: &str) -> LaneName {
+    LaneName::parse(name).unwrap()
+}
+
+pub(crate) fn kind(name: &str) -> Kind {
+    Kind::parse(name).unwrap()
+}
+
+pub(crate) fn namespace(name: &str) -> Namespace {
+    Namespace::parse(name).unwrap()
+}
+
+pub(crate) fn capabilities(words: &[&str]) -> Capabilities {
+    Capabilities::new(words.iter().map(|word| Capability::parse(word).unwrap()))
+}
+
+/// A policy whose backoff is 1 s, 2 s, 4 s… without jitter.
+pub(crate) fn policy() -> crate::policy::Policy {
+    let backoff = Backoff { jitter: Jitter::None, ..Backoff::default() };
+    crate::policy::Policy { backoff, ..Default::default() }
+}
+
+pub(crate) struct Bench {
+    pub ws: Workspace,
+    pub store: Model,
+    pub now: Ms,
+    /// A worker that is registered from the start.
+    pub worker: InstanceId,
+    /// How many commands make a batch; 0: until [`commit`](Bench::commit) is called.
+    pub batch_size: usize,
+    /// Forget as much as allowed after each commit, so that everything is read again and again.
+    pub forgetful: bool,
+    undecided: usize,
+    last_id: u64,
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        Bench::of(PartitionId(0), 1, Limits::default())
+    }
+
+    pub fn of(partition: PartitionId, partitions: u16, limits: Limits) -> Bench {
+        let mut bench = Bench {
+            ws: Workspace::new(partition, partitions, Arc::new(limits)),
+            store: Model::default(),
+            now: START,
+            worker: InstanceId::from_parts(START, Route(partition.0), 1),
+            batch_size: 1,
+            forgetful: false,
+            undecided: 0,
+            last_id: 1,
+        };
+        bench.reopen();
+        bench.ok(bench.registration(bench.worker));
+        bench
+    }
+
+    /// Forgets everything that is not stored and reads what a server reads when it starts.
+    pub fn reopen(&mut self) {
+        self.undecided = 0;
+        self.ws.forget_all();
+        self.ws.learn(self.store.answer(&Ask::Opening));
+        self.refill_agenda(usize::MAX);
+    }
+
+    fn refill_agenda(&mut self, limit: usize) {
+        if let Some(after) = self.ws.agenda_mut().start_refill() {
+            self.ws.learn(self.store.answer(&Ask::Agenda { after, limit }));
+        }
+    }
+
+    // ---- running commands --------------------------------------------------------------------------------
+
+    /// Decides a command, loading what it needs, and commits when the batch is full.
+    pub fn run(&mut self, command: impl Into<Command>) -> Result<Reply, Rejection> {
+        let command = command.into();
+        for _ in 0..20 {
+            match decide(&mut self.ws, self.now, &command) {
+                Ok(reply) => {
+                    self.undecided += 1;
+                    self.commit_if_full();
+                    return Ok(reply);
+                }
+                Err(Stop::Reject(rejection)) => {
+                    if self.undecided == 0 {
+                        assert!(self.ws.take_batch(self.now).is_empty(), "a rejection changes nothing");
+                    }
+                    return Err(rejection);
+                }
+                Err(Stop::Need(asks)) => asks.iter().for_each(|ask| self.load(ask)),
+            }
+        }
+        panic!("{command:?} needs something for ever");
+    }
+
+    fn load(&mut self, ask: &Ask) {
+        if let Ask::Ready { lane, class, after, .. } = ask {
+            let window = self.ws.ready_mut().window_mut(lane, class).expect("only windows are refilled");
+            assert_eq!(window.start_refill(), Some(*after));
+            // Small pages, so that windows have ends.
+            let ask =
+                Ask::Ready { lane: lane.clone(), class: class.clone(), after: *after, limit: self.page() };
+            return self.ws.learn(self.store.answer(&ask));
+        }
+        self.ws.learn(self.store.answer(ask));
+    }
+
+    fn page(&self) -> usize {
+        if self.forgetful { 2 } else { 1_024 }
+    }
+
+    pub fn ok(&mut self, command: impl Into<Command>) -> Reply {
+        self.run(command).expect("the command is allowed")
+    }
+
+    pub fn refused(&mut self, command: impl Into<Command>) -> Rejection {
+        self.run(command).expect_err("the command is refused")
+    }
+
+    fn commit_if_full(&mut self) {
+        if self.batch_size > 0 && self.undecided >= self.batch_size {
+            self.commit();
+        }
+    }
+
+    /// Writes what was decided and checks everything.
+    pub fn commit(&mut self) {
+        self.undecided = 0;
+        let number = self.ws.batch();
+        let before = self.store.executions.clone();
+        let first_event = self.store.events.len();
+        self.store.apply(self.ws.take_batch(self.now));
+        invariants::check(&self.store);
+        invariants::check_windows(&self.ws, &self.store);
+        let events = &self.store.events[first_event..];
+        for (id, after) in &self.store.executions {
+            if let Some(before) = before.get(id) {
+                invariants::check_step(before, after, events);
+            }
+        }
+        if self.forgetful {
+            self.ws.evict(number, 0, 1);
+            self.refill_agenda(1);
+            invariants::check_windows(&self.ws, &self.store);
+        }
+    }
+
+    // ---- time --------------------------------------------------------------------------------------------
+
+    /// Lets time pass and fires everything that falls due on the way, when it does.
+    pub fn pass(&mut self, ms: Ms) {
+        let end = self.now.saturating_add(ms);
+        for _ in 0..10_000 {
+            self.commit();
+            let mut due =
+                self.store.agenda.keys().filter(|key| !matches!(key.subject, Subject::Deliver { .. }));
+            let Some(entry) = due.next().copied().filter(|key| key.due <= end) else {
+                self.now = end;
+                return;
+            };
+            self.now = self.now.max(entry.due);
+            self.fire(entry);
+        }
+        panic!("the agenda never comes to rest");
+    }
+
+    /// Lets time pass without anybody looking at the agenda.
+    pub fn jump(&mut self, ms: Ms) {
+        self.now = self.now.saturating_add(ms);
+    }
+
+    pub fn fire(&mut self, entry: AgendaKey) -> Reply {
+        while !self.ws.agenda().is_whole() && self.ws.agenda().mark() < entry.due {
+            self.refill_agenda(1);
+        }
+        self.ok(Fire { entry, seed: 7, after_outage: false })
+    }
+
+    /// The timer entry of an execution.
+    pub fn timer(&self, id: ExecutionId) -> Option<AgendaKey> {
+        self.get(id).live.timer.map(|due| AgendaKey { due, subject: Subject::Timer(id) })
+    }
+
+    // ---- looking -----------------------------------------------------------------------------------------
+
+    pub fn get(&self, id: ExecutionId) -> &Execution {
+        self.find(id).expect("it is stored")
+    }
+
+    pub fn find(&self, id: ExecutionId) -> Option<&Execution> {
+        self.store.executions.get(&id).map(|it| &**it)
+    }
+
+    /// Its public state and reason, as words.
+    pub fn state(&self, id: ExecutionId) -> (&'static str, &'static str) {
+        (self.get(id).public_state().word(), self.get(id).reason().word())
+    }
+
+    /// The words of what happened to it, in order.
+    pub fn facts(&self, id: ExecutionId) -> Vec<&'static str> {
+        let own = self.store.events.iter().filter(|event| event.execution == Some(id));
+        own.map(|event| event.fact.word()).collect()
+    }
+
+    pub fn last_event(&self) -> &crate::event::Event {
+        self.store.events.last().expect("something has happened")
+    }
+
+    /// Messages to other partitions that nobody has acknowledged.
+    pub fn messages(&self) -> Vec<AgendaEntry> {
+        let messages = self.store.agenda.iter().filter(|(_, message)| message.is_some());
+        messages.map(|(key, message)| AgendaEntry { key: *key, message: message.clone() }).collect()
+    }
+
+    // ---- common moves ------------------------------------------------------------------------------------
+
+    pub fn next_id(&mut self) -> ExecutionId {
+        self.last_id += 1;
+        ExecutionId::from_parts(self.now, Route(self.ws.partition.0), self.last_id)
+    }
+
+    pub fn new_instance(&mut self) -> InstanceId {
+        self.last_id += 1;
+        InstanceId::from_parts(self.now, Route(self.ws.partition.0), self.last_id)
+    }
+
+    pub fn registration(&self, instance: InstanceId) -> RegisterWorker {
+        RegisterWorker {
+            instance,
+            name: WorkerName::parse("w").unwrap(),
+            lanes: vec![LaneName::default()],
+            capabilities: Capabilities::default(),
+            build: None,
+            server: None,
+            // Long, so that only tests about workers see it die of silence.
+            ttl_ms: 1_000_000_000_000,
+        }
+    }
+
+    pub fn submission(&mut self) -> Create {
+        let id = self.next_id();
+        Create { policy: policy(), ..Create::new(id, kind("work"), Payload::json("{}")) }
+    }
+
+    pub fn create(&mut self) -> ExecutionId {
+        self.create_with(|_| {})
+    }
+
+    pub fn create_with(&mut self, edit: impl FnOnce(&mut Create)) -> ExecutionId {
+        let mut create = self.submission();
+        edit(&mut create);
+        create.validate(&self.ws.limits).expect("the submission is valid");
+        match self.ok(create) {
+            Reply::Created { execution, existing: false } => execution,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn poll(&self) -> Poll {
+        Poll {
+            worker: WorkerName::parse("w").unwrap(),
+            instance: self.worker,
+            lanes: vec![LaneName::default()],
+            kinds: Vec::new(),
+            namespaces: Vec::new(),
+            capabilities: Capabilities::default(),
+        }
+    }
+
+    pub fn claim_with(&mut self, poll: Poll, max: usize) -> Vec<Fence> {
+        match self.ok(Claim { poll: Arc::new(poll), max }) {
+            Reply::Claimed(claimed) => claimed.iter().map(|it| it.fence()).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Claims the one execution that is next.
+    pub fn claim(&mut self) -> Fence {
+        let claimed = self.claim_with(self.poll(), 1);
+        assert_eq!(claimed.len(), 1, "something is ready");
+        claimed[0]
+    }
+
+    /// A fresh execution that is leased.
+    pub fn active(&mut self) -> Fence {
+        self.active_with(|_| {})
+    }
+
+    pub fn active_with(&mut self, edit: impl FnOnce(&mut Create)) -> Fence {
+        let id = self.create_with(edit);
+        let fence = self.claim();
+        assert_eq!(fence.execution, id);
+        fence
+    }
+
+    /// The ids a poll gets, in order.
+    pub fn order(&mut self, poll: Poll) -> Vec<ExecutionId> {
+        self.claim_with(poll, 100).iter().map(|fence| fence.execution).collect()
+    }
+
+    pub fn set_lane_mode(&mut self, name: &str, mode: LaneMode) -> Reply {
+        self.ok(SetLane { mode: Some(mode), ..set_lane(name) })
+    }
+}
+
+// ---- commands with the parts that do not matter filled in ------------------------------------------------
+
+pub(crate) fn set_lane(name: &str) -> SetLane {
+    SetLane {
+        lane: lane(name),
+        mode: None,
+        step_ms: None,
+        retention_ms: None,
+        renewed_events: None,
+        actor: "op".into(),
+        cause: "test".into(),
+    }
+}
+
+pub(crate) fn complete(fence: Fence) -> Complete {
+    Complete { fence, result: Some(Payload::json("1")) }
+}
+
+pub(crate) fn fail(fence: Fence) -> Fail {
+    Fail { fence, error: TaskError::new("broken", "it broke"), retry_after_ms: None, seed: 7 }
+}
+
+pub(crate) fn fail_fatally(fence: Fence) -> Fail {
+    let error = TaskError { class: ErrorClass::Fatal, ..TaskError::new("broken", "for good") };
+    Fail { error, ..fail(fence) }
+}
+
+pub(crate) fn delay(fence: Fence, delay_ms: Ms) -> Delay {
+    Delay { fence, delay_ms }
+}
+
+pub(crate) fn release(fence: Fence) -> Release {
+    Release { fence }
+}
+
+pub(crate) fn renew(fence: Fence) -> Renew {
+    Renew { fences: vec![fence] }
+}
+
+pub(crate) fn report(fence: Fence, percent: u8) -> Report {
+    Report { fence, progress: Progress { percent: Some(percent), ..Progress::default() } }
+}
+
+pub(crate) fn cancel(execution: ExecutionId, grace_ms: Option<Ms>) -> Cancel {
+    Cancel { execution, actor: "op".into(), cause: "test".into(), grace_ms }
+}
+
+macro_rules! by_operator {
+    ($($function:ident => $name:ident),+) => {
+        $(pub(crate) fn $function(execution: ExecutionId) -> $name {
+            $name { execution, actor: "op".into(), cause: "test".into() }
+        })+
+    };
+}
+by_operator!(hold => Hold, unhold => Unhold, revoke => Revoke, replay => Replay, remove => Remove);
+
+pub(crate) fn set_priority(execution: ExecutionId, priority: i8) -> SetPriority {
+    SetPriority { execution, priority, actor: "op".into(), cause: "test".into() }
+}
+
+pub(crate) fn tag(execution: ExecutionId, key: &str, value: &str) -> Tag {
+    let set = vec![(key.into(), value.into())];
+    Tag { execution, set, remove: Vec::new(), actor: "op".into(), cause: "test".into() }
+}
+
+pub(crate) fn bury(instance: InstanceId) -> BuryWorker {
+    BuryWorker { instance, actor: "op".into(), cause: "test".into() }
+}
+
+pub(crate) fn drain(instance: InstanceId) -> DrainWorker {
+    DrainWorker { instance, actor: "op".into(), cause: "test".into() }
+}
+
+/// Every call a worker can make about a lease.
+pub(crate) fn worker_calls(fence: Fence) -> Vec<Command> {
+    vec![
+        complete(fence).into(),
+        fail(fence).into(),
+        delay(fence, 1_000).into(),
+        release(fence).into(),
+        report(fence, 50).into(),
+        renew(fence).into(),
+    ]
+}
+
+/// The code of a refusal, also of the one renewal inside a batch of them.
+pub(crate) fn code(result: &Result<Reply, Rejection>) -> &'static str {
+    match result {
+        Err(rejection) => rejection.code(),
+        Ok(Reply::Renewed(renewals)) => {
+            renewals.iter().find_map(|it| it.as_ref().err()).map_or("ok", |it| it.code())
+        }
+        Ok(_) => "ok",
+    }
+}

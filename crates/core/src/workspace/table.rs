@@ -120,7 +120,7 @@ impl<K: Clone + Eq + Hash, V: Clone> Table<K, V> {
         }
         let mut batches: Vec<u64> = self.rows.values().map(|row| row.batch).collect();
         let excess = self.rows.len() - keep;
-        let (_, cut, _) = batches.select_nth_unstable(excess);
+        let (_, cut, _) = batches.select_nth_unstable(excess - 1);
         let cut = (*cut).min(settled);
         let mut left = excess;
         self.rows.retain(|_, row| {

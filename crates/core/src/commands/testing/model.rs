@@ -1,0 +1,199 @@
+//! A store made of maps: folds [`Changes`] and answers [`Ask`]s, and refuses changes that do not fit what is
+//! there, as a database with unique keys would.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
+
+use crate::agenda::{AgendaEntry, AgendaKey};
+use crate::attempt::Attempt;
+use crate::change::{Changes, EndedEntry, ExecutionChange, Header};
+use crate::class::Class;
+use crate::event::Event;
+use crate::execution::Execution;
+use crate::fold::Folded;
+use crate::id::{ExecutionId, InstanceId, PartitionId};
+use crate::key::{Ask, Dedup, DedupKey, Key};
+use crate::lane::Lane;
+use crate::message::{Link, Message};
+use crate::name::LaneName;
+use crate::payload::{Payload, PayloadKey};
+use crate::query::CountKey;
+use crate::ready::Place;
+use crate::worker::WorkerInstance;
+use crate::workspace::{Answer, Opening, SweepPage};
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Model {
+    pub header: Header,
+    pub executions: BTreeMap<ExecutionId, Arc<Execution>>,
+    pub ready: BTreeMap<(LaneName, Class), BTreeMap<Place, ExecutionId>>,
+    pub agenda: BTreeMap<AgendaKey, Option<Arc<Message>>>,
+    pub ended: BTreeSet<EndedEntry>,
+    pub payloads: BTreeMap<PayloadKey, Payload>,
+    pub attempts: BTreeMap<(ExecutionId, u32), Attempt>,
+    pub dedup: BTreeMap<DedupKey, Dedup>,
+    pub lanes: BTreeMap<LaneName, Arc<Lane>>,
+    pub workers: BTreeMap<InstanceId, Arc<WorkerInstance>>,
+    pub links: BTreeMap<PartitionId, Link>,
+    pub counts: BTreeMap<CountKey, i64>,
+    pub ready_counts: BTreeMap<(LaneName, Class), i64>,
+    /// Every event ever, also those that were trimmed.
+    pub events: Vec<Event>,
+    pub trimmed_below: u64,
+    /// What the events alone say of each execution.
+    pub folded: BTreeMap<ExecutionId, Folded>,
+}
+
+impl Model {
+    pub fn apply(&mut self, changes: Changes) {
+        for change in changes.executions {
+            self.change_execution(change);
+        }
+        for entry in changes.ready_removed {
+            let places = self.ready.get_mut(&(entry.lane.clone(), entry.class.clone()));
+            let removed = places.and_then(|places| places.remove(&entry.place()));
+            assert_eq!(removed, Some(entry.execution), "a ready entry is removed where it stands");
+        }
+        for entry in changes.ready_added {
+            let place = entry.place();
+            let places = self.ready.entry((entry.lane, entry.class)).or_default();
+            assert_eq!(places.insert(place, entry.execution), None, "a place in the queue is unique");
+        }
+        self.ready.retain(|_, places| !places.is_empty());
+        for key in changes.agenda_removed {
+            assert!(self.agenda.remove(&key).is_some(), "{key:?} is removed but was not there");
+        }
+        for AgendaEntry { key, message } in changes.agenda_added {
+            assert!(self.agenda.insert(key, message).is_none(), "{key:?} is added twice");
+        }
+        for entry in changes.ended_removed {
+            assert!(self.ended.remove(&entry), "{entry:?} is removed but was not there");
+        }
+        for entry in changes.ended_added {
+            assert!(self.ended.insert(entry), "{entry:?} is added twice");
+        }
+        let keys: BTreeSet<PayloadKey> = changes.payloads.iter().map(|(key, _)| *key).collect();
+        assert_eq!(keys.len(), changes.payloads.len(), "a payload is written once in a commit");
+        self.payloads.extend(changes.payloads);
+        for (id, attempt) in changes.attempts {
+            let key = (id, attempt.number);
+            assert!(self.attempts.insert(key, attempt).is_none(), "{key:?} is archived twice");
+        }
+        changes.dedup.into_iter().for_each(|(key, it)| put(&mut self.dedup, key, it));
+        changes.lanes.into_iter().for_each(|(key, it)| put(&mut self.lanes, key, it));
+        changes.workers.into_iter().for_each(|(key, it)| put(&mut self.workers, key, it));
+        self.links.extend(changes.links.into_iter().map(|link| (link.peer, link)));
+        changes.counts.into_iter().for_each(|(key, delta)| count(&mut self.counts, key, delta));
+        changes.ready_counts.into_iter().for_each(|(key, delta)| count(&mut self.ready_counts, key, delta));
+        for event in changes.events {
+            assert_eq!(event.number, self.events.len() as u64 + 1, "event numbers have no gaps");
+            self.fold(&event);
+            self.events.push(event);
+        }
+        self.trimmed_below = self.trimmed_below.max(changes.events_trimmed_below.unwrap_or(0));
+        assert!(changes.header.now >= self.header.now, "a partition's time does not go back");
+        self.header = changes.header;
+    }
+
+    fn change_execution(&mut self, change: ExecutionChange) {
+        match change {
+            ExecutionChange::Insert(it) => {
+                assert!(self.executions.insert(it.id, it).is_none(), "inserted but was there");
+            }
+            ExecutionChange::Update(it) => {
+                let before = self.executions.insert(it.id, it.clone()).expect("updated but was not there");
+                assert_eq!(before.spec, it.spec, "what was asked for never changes");
+            }
+            ExecutionChange::Purge(id) => {
+                assert!(self.executions.remove(&id).is_some(), "purged but was not there");
+                self.payloads.retain(|key, _| key.execution != id);
+                self.attempts.retain(|key, _| key.0 != id);
+            }
+        }
+    }
+
+    fn fold(&mut self, event: &Event) {
+        let Some(id) = event.execution else { return };
+        match Folded::apply(self.folded.remove(&id), event) {
+            Some(folded) => drop(self.folded.insert(id, folded)),
+            None => drop(self.folded.remove(&id)),
+        }
+    }
+
+    pub fn answer(&self, ask: &Ask) -> Answer {
+        match ask {
+            Ask::Record(Key::Execution(id)) => Answer::Execution(*id, self.executions.get(id).cloned()),
+            Ask::Record(Key::Dedup(key)) => Answer::Dedup(key.clone(), self.dedup.get(key).copied()),
+            Ask::Record(Key::Lane(name)) => Answer::Lane(name.clone(), self.lanes.get(name).cloned()),
+            Ask::Record(Key::Worker(id)) => Answer::Worker(*id, self.workers.get(id).cloned()),
+            Ask::Opening => Answer::Opening(Box::new(self.opening())),
+            Ask::Ready { lane, class, after, limit } => {
+                let places = self.ready.get(&(lane.clone(), class.clone())).into_iter();
+                let after = places.flat_map(|places| places.range((Excluded(*after), Unbounded)));
+                let entries: Vec<_> = after.take(*limit).map(|(place, id)| (*place, *id)).collect();
+                let executions = entries.iter().map(|(_, id)| self.executions[id].clone()).collect();
+                Answer::Ready { lane: lane.clone(), class: class.clone(), limit: *limit, entries, executions }
+            }
+            Ask::Agenda { after, limit } => {
+                let mut reached = i64::MAX;
+                let mut entries: Vec<AgendaEntry> = Vec::new();
+                for (key, message) in self.agenda.iter().filter(|(key, _)| key.due > *after) {
+                    if entries.len() >= *limit && entries.last().is_some_and(|it| it.key.due != key.due) {
+                        reached = key.due - 1;
+                        break;
+                    }
+                    entries.push(AgendaEntry { key: *key, message: message.clone() });
+                }
+                Answer::Agenda { entries, reached }
+            }
+            Ask::Sweep { now, events_before, limit } => {
+                Answer::Sweep(self.sweep_page(*now, *events_before, *limit))
+            }
+        }
+    }
+
+    fn opening(&self) -> Opening {
+        let totals = self.ready_counts.iter();
+        let leased = self.executions.values();
+        Opening {
+            header: self.header,
+            links: self.links.values().copied().collect(),
+            lanes: self.lanes.values().cloned().collect(),
+            workers: self.workers.values().cloned().collect(),
+            ready_counts: totals.map(|((lane, class), n)| (lane.clone(), class.clone(), *n as u64)).collect(),
+            leases: leased.filter_map(|it| it.lease().map(|lease| (lease.instance, it.id))).collect(),
+        }
+    }
+
+    fn sweep_page(&self, now: i64, events_before: i64, limit: usize) -> SweepPage {
+        let expired = self.dedup.iter().filter(|(_, dedup)| dedup.expires_at <= now);
+        let kept = || self.events.iter().filter(|event| event.number >= self.trimmed_below);
+        let first_kept = kept().find(|event| event.at >= events_before);
+        let some_old = kept().any(|event| event.at < events_before);
+        let next = [
+            self.ended.iter().map(|entry| entry.remove_at).find(|at| *at > now),
+            self.dedup.values().map(|dedup| dedup.expires_at).filter(|at| *at > now).min(),
+            first_kept.map(|event| event.at + (now - events_before)),
+        ];
+        SweepPage {
+            ended: self.ended.iter().take_while(|it| it.remove_at <= now).take(limit).copied().collect(),
+            dedup: expired.take(limit).map(|(key, dedup)| (key.clone(), *dedup)).collect(),
+            events_below: some_old.then(|| first_kept.map_or(self.header.next_event, |event| event.number)),
+            next: next.into_iter().flatten().min(),
+        }
+    }
+}
+
+fn put<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => drop(table.insert(key, value)),
+        None => drop(table.remove(&key)),
+    }
+}
+
+fn count<K: Ord>(table: &mut BTreeMap<K, i64>, key: K, delta: i64) {
+    let count = table.get(&key).copied().unwrap_or(0) + delta;
+    assert!(count >= 0, "a counter never falls below zero");
+    put(table, key, Some(count).filter(|count| *count != 0));
+}
