@@ -127,7 +127,8 @@ struct Lists {
     payloads: Vec<(PayloadKey, Payload)>,
     attempts: Vec<(ExecutionId, Attempt)>,
     agenda_added: Vec<AgendaEntry>,
-    agenda_removed: Vec<AgendaKey>,
+    /// With the content it had in memory, which a command that does not stand puts back.
+    agenda_removed: Vec<(AgendaKey, Option<AgendaEntry>)>,
     events_trimmed_below: Option<u64>,
 }
 
@@ -366,8 +367,9 @@ impl Workspace {
 
     /// Deletes an agenda entry that no record derives: a delivered message, or a stray.
     pub fn strike(&mut self, key: AgendaKey) {
+        let entry = self.agenda.entry(&key);
         self.agenda.remove(&key);
-        self.lists.agenda_removed.push(key);
+        self.lists.agenda_removed.push((key, entry));
     }
 
     /// Makes sure that a sweep happens at the given time or before.
@@ -426,10 +428,8 @@ impl Workspace {
         for entry in self.lists.agenda_added.drain(self.marks.agenda_added..) {
             agenda.remove(&entry.key);
         }
-        let struck: Vec<AgendaKey> = self.lists.agenda_removed.drain(self.marks.agenda_removed..).collect();
-        if !struck.is_empty() {
-            // The content of a struck entry is gone from memory; read the agenda anew.
-            self.agenda.reset();
+        for (_, entry) in self.lists.agenda_removed.drain(self.marks.agenda_removed..) {
+            entry.into_iter().for_each(|entry| agenda.add(entry.key, entry.message));
         }
         self.lists.events.truncate(self.marks.events);
         self.lists.payloads.truncate(self.marks.payloads);
@@ -453,7 +453,7 @@ impl Workspace {
             payloads: lists.payloads,
             attempts: lists.attempts,
             agenda_added: lists.agenda_added,
-            agenda_removed: lists.agenda_removed,
+            agenda_removed: lists.agenda_removed.into_iter().map(|(key, _)| key).collect(),
             events_trimmed_below: lists.events_trimmed_below,
             ..Changes::default()
         };
@@ -698,5 +698,25 @@ fn net_execution(
         }
         (Some(_), None) => changes.executions.push(ExecutionChange::Purge(id)),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::testing::*;
+
+    #[test]
+    fn an_entry_that_was_struck_is_back_after_a_rollback_with_its_message() {
+        let mut bench = Bench::of(PartitionId(0), 3, Limits::default());
+        let before: Vec<_> = bench.ws.agenda().iter().map(|(key, it)| (*key, it.clone())).collect();
+        let entry = bench.messages().remove(0);
+        bench.ws.begin_command();
+        bench.ws.strike(entry.key);
+        bench.ws.roll_back();
+        let after: Vec<_> = bench.ws.agenda().iter().map(|(key, it)| (*key, it.clone())).collect();
+        assert_eq!(before, after);
+        assert!(bench.ws.agenda().is_whole());
+        bench.commit();
     }
 }
