@@ -47,6 +47,12 @@ pub struct Spec {
 }
 
 impl Spec {
+    pub fn is_of(&self, class: &Class) -> bool {
+        self.kind == class.kind
+            && self.namespace == class.namespace
+            && self.capabilities == class.capabilities
+    }
+
     pub fn class(&self) -> Class {
         Class {
             namespace: self.namespace.clone(),

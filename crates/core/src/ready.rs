@@ -136,6 +136,15 @@ impl Window {
         }
     }
 
+    /// Sets what stands at a place, as far as the window reaches, without counting it.
+    pub(crate) fn correct(&mut self, place: Place, execution: Option<ExecutionId>) {
+        match execution {
+            Some(execution) if place <= self.mark => drop(self.entries.insert(place, execution)),
+            Some(_) => {}
+            None => drop(self.entries.remove(&place)),
+        }
+    }
+
     /// Gives back memory: keeps the first `keep` entries and lowers the mark to the last of them.
     pub fn shrink(&mut self, keep: usize) {
         if self.entries.len() <= keep.max(1) || self.pending.is_some() {

@@ -5,6 +5,7 @@
 //! is derived there and nowhere else, so it cannot be forgotten or drift. A command that is rejected, needs
 //! more records or panics is rolled back whole.
 
+mod recent;
 pub mod table;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::ready::{Place, ReadyQueues};
 use crate::rejection::Rejection;
 use crate::reply::Delivery;
 use crate::worker::WorkerInstance;
+use recent::RecentBatches;
 use table::{Known, Table};
 
 /// Why a decision stopped before its end.
@@ -114,6 +116,7 @@ pub struct Workspace {
     agenda: Agenda,
     leases: FxHashMap<InstanceId, FxHashSet<ExecutionId>>,
     sweep_page: Option<SweepPage>,
+    recent: RecentBatches,
     opened: bool,
     batch: u64,
     lists: Lists,
@@ -160,6 +163,7 @@ impl Workspace {
             agenda: Agenda::default(),
             leases: FxHashMap::default(),
             sweep_page: None,
+            recent: RecentBatches::default(),
             opened: false,
             batch: 1,
             lists: Lists::default(),
@@ -460,7 +464,9 @@ impl Workspace {
         let mut purged = FxHashSet::<ExecutionId>::default();
         let mut counts = FxHashMap::<CountKey, i64>::default();
         let mut ready_counts = FxHashMap::<(LaneName, Class), i64>::default();
+        let mut touched = Vec::new();
         for (id, before, after) in self.executions.take_net() {
+            touched.push(id);
             if after.is_none() {
                 purged.insert(id);
             }
@@ -499,6 +505,7 @@ impl Workspace {
         self.header.now = now;
         changes.header = self.header;
         self.header_at_batch = self.header;
+        self.recent.add(self.batch, touched, &changes, None);
         self.batch += 1;
         changes
     }
@@ -520,8 +527,12 @@ impl Workspace {
                 if let Some(window) = self.ready.window_mut(&lane, &class) {
                     window.finish_refill(&entries, limit);
                 }
+                self.amend_ready(&lane, &class, &entries);
             }
-            Answer::Agenda { entries, reached } => self.agenda.finish_refill(entries, reached),
+            Answer::Agenda { entries, reached } => {
+                self.agenda.finish_refill(entries, reached);
+                self.amend_agenda();
+            }
             Answer::Sweep(page) => self.sweep_page = Some(page),
         }
     }
@@ -569,6 +580,7 @@ impl Workspace {
         }
         self.lists = Lists::default();
         self.marks = Marks::default();
+        self.recent.clear();
         self.opened = false;
     }
 
@@ -580,8 +592,10 @@ impl Workspace {
     }
 
     /// Keeps the cache near its size. Only between batches, with no load under way, and only for records
-    /// whose last change is committed (`settled` is the newest committed batch).
+    /// whose last change is committed (`settled` is the newest committed batch). Call it after every few
+    /// commits at the latest: what it forgets includes the list of what was not known to be stored.
     pub fn evict(&mut self, settled: u64, executions_max: usize, window_max: usize) {
+        self.recent.settle(settled);
         if self.executions.len() > executions_max {
             self.executions.evict(settled, executions_max / 2, |it| it.end().is_some());
             self.ready.forget_empty();
@@ -718,5 +732,72 @@ mod tests {
         assert_eq!(before, after);
         assert!(bench.ws.agenda().is_whole());
         bench.commit();
+    }
+
+    /// A bench whose store has three ready executions, of which a new server has read one.
+    fn half_read() -> (Bench, Vec<ExecutionId>) {
+        let mut bench = Bench::new();
+        let ids: Vec<_> = (0..3).map(|n| bench.create_with(|it| it.priority = -n)).collect();
+        bench.reopen();
+        let poll = bench.poll();
+        let class = bench.get(ids[0]).spec.class();
+        let window = bench.ws.ready_mut().window_mut(&poll.lanes[0], &class).unwrap();
+        let after = window.start_refill().unwrap();
+        let ask = Ask::Ready { lane: poll.lanes[0].clone(), class, after, limit: 1 };
+        bench.ws.learn(bench.store.answer(&ask));
+        bench.batch_size = 0;
+        (bench, ids)
+    }
+
+    #[test]
+    fn a_refill_does_not_bring_back_what_was_taken_in_a_batch_that_is_not_stored() {
+        for in_flight in [false, true] {
+            let (mut bench, ids) = half_read();
+            bench.ok(cancel(ids[1], None));
+            let changes = in_flight.then(|| bench.ws.take_batch(bench.now));
+            assert_eq!(bench.order(bench.poll()), [ids[0]]);
+            assert_eq!(bench.order(bench.poll()), [ids[2]], "in flight: {in_flight}");
+            changes.into_iter().for_each(|changes| bench.store.apply(changes));
+            bench.commit();
+            assert_eq!(bench.state(ids[1]).0, "cancelled");
+        }
+    }
+
+    #[test]
+    fn a_refill_does_not_miss_what_was_added_in_a_batch_that_is_not_stored() {
+        for in_flight in [false, true] {
+            let (mut bench, ids) = half_read();
+            let new = bench.create_with(|it| it.priority = -9);
+            let changes = in_flight.then(|| bench.ws.take_batch(bench.now));
+            assert_eq!(bench.order(bench.poll()), [ids[0]]);
+            assert_eq!(bench.order(bench.poll()), [ids[1], ids[2], new], "in flight: {in_flight}");
+            changes.into_iter().for_each(|changes| bench.store.apply(changes));
+            bench.commit();
+        }
+    }
+
+    #[test]
+    fn an_agenda_refill_sees_timers_of_batches_that_are_not_stored() {
+        for in_flight in [false, true] {
+            let mut bench = Bench::of(PartitionId(0), 2, Limits::default());
+            let fence = bench.active();
+            bench.ok(bury(bench.worker));
+            bench.ws.agenda_mut().reset();
+            bench.batch_size = 0;
+            let acknowledged = bench.messages().remove(0).key;
+            let late = bench.create_with(|it| it.deadline = Some(crate::commands::When::In(99)));
+            bench.ok(complete(fence));
+            bench.ok(set_lane("default"));
+            let changes = in_flight.then(|| bench.ws.take_batch(bench.now));
+            let after = bench.ws.agenda_mut().start_refill().unwrap();
+            bench.ws.learn(bench.store.answer(&Ask::Agenda { after, limit: 100 }));
+            assert!(
+                bench.ws.agenda().contains(&AgendaKey { due: bench.now + 99, subject: Subject::Timer(late) })
+            );
+            bench.ok(crate::commands::Acknowledge { entry: acknowledged });
+            changes.into_iter().for_each(|changes| bench.store.apply(changes));
+            // The commit compares the agenda in memory with the stored one.
+            bench.commit();
+        }
     }
 }
