@@ -165,8 +165,9 @@ impl Bench {
                 invariants::check_step(before, after, events);
             }
         }
+        let kept = if self.forgetful { (0, 1) } else { (usize::MAX, usize::MAX / 4) };
+        self.ws.evict(number, kept.0, kept.1);
         if self.forgetful {
-            self.ws.evict(number, 0, 1);
             self.refill_agenda(1);
             invariants::check_windows(&self.ws, &self.store);
         }

@@ -117,6 +117,8 @@ pub struct Workspace {
     leases: FxHashMap<InstanceId, FxHashSet<ExecutionId>>,
     sweep_page: Option<SweepPage>,
     recent: RecentBatches,
+    /// The first time at which something that this batch wrote may be swept.
+    batch_sweep_by: Option<Ms>,
     opened: bool,
     batch: u64,
     lists: Lists,
@@ -164,6 +166,7 @@ impl Workspace {
             leases: FxHashMap::default(),
             sweep_page: None,
             recent: RecentBatches::default(),
+            batch_sweep_by: None,
             opened: false,
             batch: 1,
             lists: Lists::default(),
@@ -300,6 +303,7 @@ impl Workspace {
     }
 
     pub fn put_worker(&mut self, worker: WorkerInstance) {
+        worker.remove_at().into_iter().for_each(|at| self.sweep_by(at));
         let after = Arc::new(worker);
         let before = self.workers.put(after.instance, Some(after.clone()), self.batch);
         derive_worker(&mut self.agenda, before.as_deref(), Some(&after));
@@ -378,9 +382,19 @@ impl Workspace {
 
     /// Makes sure that a sweep happens at the given time or before.
     pub fn sweep_by(&mut self, at: Ms) {
+        self.batch_sweep_by = Some(self.batch_sweep_by.map_or(at, |first| first.min(at)));
         if self.header.sweep_at.is_none_or(|sweep_at| sweep_at > at) {
             self.set_sweep(Some(at));
         }
+    }
+
+    /// Plans the sweep after one that has just worked on a page: for what the page says comes next, and for
+    /// what was written since the page was read and is not on it.
+    pub fn plan_sweep(&mut self, next: Option<Ms>, not_before: Ms) {
+        let written = self.recent.take_sweep_by().into_iter().chain(self.batch_sweep_by);
+        let dead = self.workers.values().filter_map(|worker| worker.remove_at());
+        let next = next.into_iter().chain(written).chain(dead).min();
+        self.set_sweep(next.map(|at| at.max(not_before)));
     }
 
     pub fn set_sweep(&mut self, at: Option<Ms>) {
@@ -505,7 +519,7 @@ impl Workspace {
         self.header.now = now;
         changes.header = self.header;
         self.header_at_batch = self.header;
-        self.recent.add(self.batch, touched, &changes, None);
+        self.recent.add(self.batch, touched, &changes, self.batch_sweep_by.take());
         self.batch += 1;
         changes
     }
@@ -581,6 +595,7 @@ impl Workspace {
         self.lists = Lists::default();
         self.marks = Marks::default();
         self.recent.clear();
+        self.batch_sweep_by = None;
         self.opened = false;
     }
 
@@ -595,7 +610,9 @@ impl Workspace {
     /// whose last change is committed (`settled` is the newest committed batch). Call it after every few
     /// commits at the latest: what it forgets includes the list of what was not known to be stored.
     pub fn evict(&mut self, settled: u64, executions_max: usize, window_max: usize) {
-        self.recent.settle(settled);
+        if self.sweep_page.is_none() {
+            self.recent.settle(settled);
+        }
         if self.executions.len() > executions_max {
             self.executions.evict(settled, executions_max / 2, |it| it.end().is_some());
             self.ready.forget_empty();
