@@ -135,6 +135,8 @@ struct Lists {
     /// With the content it had in memory, which a command that does not stand puts back.
     agenda_removed: Vec<(AgendaKey, Option<AgendaEntry>)>,
     events_trimmed_below: Option<u64>,
+    /// Executions removed, each with how many payloads and attempts were listed before.
+    purged: Vec<(ExecutionId, usize, usize)>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -145,6 +147,30 @@ struct Marks {
     agenda_added: usize,
     agenda_removed: usize,
     events_trimmed_below: Option<u64>,
+    purged: usize,
+}
+
+impl Lists {
+    /// Drops what the batch itself has made pointless: payloads and attempts of what was removed after, and
+    /// results that a later result replaces.
+    fn leave_out_overwritten(&mut self) {
+        let purged = std::mem::take(&mut self.purged).into_iter();
+        let purged: FxHashMap<_, _> =
+            purged.map(|(id, payloads, attempts)| (id, (payloads, attempts))).collect();
+        let mut numbers = 0..;
+        self.attempts.retain(|(id, _)| {
+            let number = numbers.next().unwrap_or(0);
+            purged.get(id).is_none_or(|(_, attempts)| number >= *attempts)
+        });
+        let newest: FxHashMap<PayloadKey, usize> =
+            self.payloads.iter().enumerate().map(|(number, (key, _))| (*key, number)).collect();
+        let mut numbers = 0..;
+        self.payloads.retain(|(key, _)| {
+            let number = numbers.next().unwrap_or(0);
+            newest[key] == number
+                && purged.get(&key.execution).is_none_or(|(payloads, _)| number >= *payloads)
+        });
+    }
 }
 
 impl Workspace {
@@ -288,6 +314,7 @@ impl Workspace {
     /// Removes every trace of an execution.
     pub fn purge_execution(&mut self, id: ExecutionId) {
         let before = self.executions.put(id, None, self.batch);
+        self.lists.purged.push((id, self.lists.payloads.len(), self.lists.attempts.len()));
         derive(&mut self.ready, &mut self.agenda, &mut self.leases, before.as_deref(), None);
     }
 
@@ -428,6 +455,7 @@ impl Workspace {
             agenda_added: self.lists.agenda_added.len(),
             agenda_removed: self.lists.agenda_removed.len(),
             events_trimmed_below: self.lists.events_trimmed_below,
+            purged: self.lists.purged.len(),
         };
     }
 
@@ -453,6 +481,7 @@ impl Workspace {
         self.lists.payloads.truncate(self.marks.payloads);
         self.lists.attempts.truncate(self.marks.attempts);
         self.lists.events_trimmed_below = self.marks.events_trimmed_below;
+        self.lists.purged.truncate(self.marks.purged);
         let sweep_at = self.header_at_command.sweep_at;
         if self.header.sweep_at != sweep_at {
             self.set_sweep(sweep_at);
@@ -464,8 +493,9 @@ impl Workspace {
 
     /// Ends the batch and returns what it has changed.
     pub fn take_batch(&mut self, now: Ms) -> Changes {
-        let lists = std::mem::take(&mut self.lists);
+        let mut lists = std::mem::take(&mut self.lists);
         self.marks = Marks::default();
+        lists.leave_out_overwritten();
         let mut changes = Changes {
             events: lists.events,
             payloads: lists.payloads,
@@ -475,20 +505,22 @@ impl Workspace {
             events_trimmed_below: lists.events_trimmed_below,
             ..Changes::default()
         };
-        let mut purged = FxHashSet::<ExecutionId>::default();
         let mut counts = FxHashMap::<CountKey, i64>::default();
         let mut ready_counts = FxHashMap::<(LaneName, Class), i64>::default();
         let mut touched = Vec::new();
         for (id, before, after) in self.executions.take_net() {
             touched.push(id);
-            if after.is_none() {
-                purged.insert(id);
+            let mut net = |before, after| {
+                net_execution(&mut changes, &mut counts, &mut ready_counts, id, before, after);
+            };
+            match (before, after) {
+                // Removed and created anew under its id: another execution, of which nothing old may stay.
+                (Some(before), Some(after)) if !Arc::ptr_eq(&before.spec, &after.spec) => {
+                    net(Some(before), None);
+                    net(None, Some(after));
+                }
+                (before, after) => net(before, after),
             }
-            net_execution(&mut changes, &mut counts, &mut ready_counts, id, before, after);
-        }
-        if !purged.is_empty() {
-            changes.payloads.retain(|(key, _)| !purged.contains(&key.execution));
-            changes.attempts.retain(|(id, _)| !purged.contains(id));
         }
         for (id, before, after) in self.workers.take_net() {
             if before != after {
@@ -816,5 +848,63 @@ mod tests {
             // The commit compares the agenda in memory with the stored one.
             bench.commit();
         }
+    }
+
+    #[test]
+    fn what_is_created_and_removed_in_one_batch_leaves_nothing_but_events() {
+        let mut bench = Bench::new();
+        let tables = bench.store.clone();
+        bench.batch_size = 0;
+        let fence = bench.active_with(|it| it.deadline = Some(crate::commands::When::In(5_000)));
+        bench.ok(complete(fence));
+        bench.ok(remove(fence.execution));
+        bench.commit();
+        let mut after = bench.store.clone();
+        assert_eq!(bench.facts(fence.execution).last(), Some(&"removed"));
+        after.events.truncate(tables.events.len());
+        // A sweep that finds nothing is harmless.
+        after.agenda.retain(|key, _| key.subject != Subject::Sweep);
+        assert_eq!(Model { header: tables.header, ..after }, tables);
+    }
+
+    #[test]
+    fn an_id_removed_and_used_again_in_one_batch_is_another_execution() {
+        for batch_size in [1, 100] {
+            let mut bench = Bench::new();
+            let create = bench.submission();
+            bench.ok(create.clone());
+            let fence = bench.claim();
+            bench.ok(fail(fence));
+            bench.pass(1_000);
+            let fence = bench.claim();
+            bench.ok(complete(fence));
+            bench.batch_size = batch_size;
+            bench.ok(replay(create.id));
+            bench.claim();
+            bench.ok(cancel(create.id, None));
+            bench.ok(remove(create.id));
+            let other = crate::commands::Create { input: Payload::json("[]"), ..create.clone() };
+            bench.ok(other);
+            bench.commit();
+            assert_eq!(bench.store.attempts.len(), 0);
+            let payloads: Vec<_> = bench.store.payloads.values().map(|it| &*it.bytes).collect();
+            assert_eq!(payloads, [b"[]"]);
+            assert_eq!(bench.get(create.id).spec.input_bytes, 2);
+            assert_eq!(bench.get(create.id).live.epoch, 0);
+        }
+    }
+
+    #[test]
+    fn the_newer_of_two_results_in_one_batch_is_written() {
+        let mut bench = Bench::new();
+        bench.batch_size = 0;
+        let fence = bench.active();
+        bench.ok(complete(fence));
+        bench.ok(replay(fence.execution));
+        let fence = bench.claim();
+        bench.ok(crate::commands::Complete { result: Some(Payload::json("2")), ..complete(fence) });
+        bench.commit();
+        let key = PayloadKey { execution: fence.execution, slot: crate::payload::Slot::Result };
+        assert_eq!(&*bench.store.payloads[&key].bytes, b"2");
     }
 }
