@@ -82,7 +82,7 @@ impl Fire {
             Guard::LeaseExpiry if self.after_outage => {
                 let renewal_ms = execution.spec.policy.lease_ms / 3;
                 if let State::Active(lease) = &mut execution.live.state {
-                    lease.expires_at = now + renewal_ms;
+                    lease.expires_at = now.saturating_add(renewal_ms);
                 }
             }
             Guard::LeaseExpiry => lose_lease(ws, execution, now, Lost::Expired, self.seed),
@@ -126,7 +126,8 @@ impl Fire {
         };
         let expires_at = worker.expires_at.unwrap_or(now);
         if self.after_outage || expires_at > now {
-            let timer = Some(expires_at.max(now + if self.after_outage { worker.ttl_ms } else { 0 }));
+            let quiet_ms = if self.after_outage { worker.ttl_ms } else { 0 };
+            let timer = Some(expires_at.max(now.saturating_add(quiet_ms)));
             let worker = WorkerInstance { timer, expires_at: timer, ..(**worker).clone() };
             ws.put_worker(worker);
             return Ok(Reply::Fired { effect: false });

@@ -24,7 +24,7 @@ impl Heartbeat {
         }
         let mode = worker.mode;
         // The timer stays where it is; it is armed again when it fires.
-        let expires_at = Some(now + worker.ttl_ms);
+        let expires_at = Some(now.saturating_add(worker.ttl_ms));
         let worker = WorkerInstance { expires_at, ..(**worker).clone() };
         ws.put_worker(worker);
         Ok(Reply::Worker { mode, deliveries: Vec::new() })

@@ -29,6 +29,7 @@ pub struct RegisterWorker {
 impl RegisterWorker {
     pub(super) fn validate(&self, limits: &Limits) -> Result<(), Rejection> {
         check_text("build", self.build.as_deref().unwrap_or_default(), 256)?;
+        check_text("server", self.server.as_deref().unwrap_or_default(), 256)?;
         range("ttl_ms", self.ttl_ms, 1_000, 3_600_000)?;
         if self.lanes.is_empty() || self.lanes.len() > 1_000 {
             let problem = format!("are {} in number; allowed are 1 to 1000", self.lanes.len());
@@ -54,7 +55,7 @@ impl RegisterWorker {
                 (mode, _) => Ok(Reply::Worker { mode, deliveries: Vec::new() }),
             };
         }
-        let expires_at = now + self.ttl_ms;
+        let expires_at = now.saturating_add(self.ttl_ms);
         let worker = WorkerInstance {
             instance: self.instance,
             name: self.name.clone(),
