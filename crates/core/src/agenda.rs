@@ -129,6 +129,11 @@ impl Agenda {
         self.entries.contains_key(key)
     }
 
+    /// An entry that is in memory.
+    pub fn entry(&self, key: &AgendaKey) -> Option<AgendaEntry> {
+        self.entries.get(key).map(|message| AgendaEntry { key: *key, message: message.clone() })
+    }
+
     /// When the first entry in memory is due.
     pub fn next_due(&self) -> Option<Ms> {
         self.entries.first_key_value().map(|(key, _)| key.due)

@@ -55,6 +55,8 @@ pub enum ExecutionChange {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     pub header: Header,
+    /// In order, and before payloads and attempts: an id may be purged and inserted anew. Everywhere else
+    /// what is removed comes before what is added.
     pub executions: Vec<ExecutionChange>,
     pub ready_removed: Vec<ReadyEntry>,
     pub ready_added: Vec<ReadyEntry>,

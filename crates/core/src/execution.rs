@@ -47,6 +47,12 @@ pub struct Spec {
 }
 
 impl Spec {
+    pub fn is_of(&self, class: &Class) -> bool {
+        self.kind == class.kind
+            && self.namespace == class.namespace
+            && self.capabilities == class.capabilities
+    }
+
     pub fn class(&self) -> Class {
         Class {
             namespace: self.namespace.clone(),
@@ -305,17 +311,18 @@ impl Execution {
         let deadline = self.live.deadline_at.filter(|_| !ended).map(|at| (at, Guard::Deadline));
         let own: [Option<(Ms, Guard)>; 3] = match &self.live.state {
             State::Ready { since, .. } => {
-                let limit = policy.schedule_to_start_ms.map(|ms| (since + ms, Guard::ScheduleToStart));
+                let limit =
+                    policy.schedule_to_start_ms.map(|ms| (since.saturating_add(ms), Guard::ScheduleToStart));
                 [limit, None, None]
             }
             State::Delayed { until, .. } => [Some((*until, Guard::Wake)), None, None],
             State::Active(lease) => {
                 let used = self.live.attempt.as_ref().map_or(0, |attempt| attempt.leased_ms);
                 [
-                    Some((lease.expires_at + policy.lease_grace_ms, Guard::LeaseExpiry)),
+                    Some((lease.expires_at.saturating_add(policy.lease_grace_ms), Guard::LeaseExpiry)),
                     policy
                         .attempt_timeout_ms
-                        .map(|ms| (lease.acquired_at + ms - used, Guard::AttemptTimeout)),
+                        .map(|ms| (lease.acquired_at.saturating_add(ms) - used, Guard::AttemptTimeout)),
                     lease.cancel.as_ref().map(|cancel| (cancel.cut_at, Guard::CancelGrace)),
                 ]
             }

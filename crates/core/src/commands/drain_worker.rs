@@ -41,3 +41,25 @@ impl DrainWorker {
         Ok(Reply::Worker { mode: WorkerMode::Draining, deliveries })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+
+    #[test]
+    fn a_draining_instance_ends_what_it_holds_and_gets_nothing_new() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.create();
+        bench.ok(drain(bench.worker));
+        bench.ok(drain(bench.worker));
+        let claim = super::super::Claim { poll: std::sync::Arc::new(bench.poll()), max: 1 };
+        assert_eq!(bench.refused(claim).code(), "worker_draining");
+        bench.ok(renew(fence));
+        bench.ok(complete(fence));
+        let drained = bench.store.events.iter().filter(|it| it.fact.word() == "worker_drained");
+        assert_eq!(drained.count(), 1);
+        let unknown = bench.new_instance();
+        assert_eq!(bench.refused(drain(unknown)).code(), "not_found");
+    }
+}

@@ -24,9 +24,26 @@ impl Heartbeat {
         }
         let mode = worker.mode;
         // The timer stays where it is; it is armed again when it fires.
-        let expires_at = Some(now + worker.ttl_ms);
+        let expires_at = Some(now.saturating_add(worker.ttl_ms));
         let worker = WorkerInstance { expires_at, ..(**worker).clone() };
         ws.put_worker(worker);
         Ok(Reply::Worker { mode, deliveries: Vec::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn a_heartbeat_tells_the_instance_what_it_should_do() {
+        let mut bench = Bench::new();
+        let beat = Heartbeat { instance: bench.worker };
+        assert!(matches!(bench.ok(beat.clone()), Reply::Worker { mode: WorkerMode::Active, .. }));
+        bench.ok(drain(bench.worker));
+        assert!(matches!(bench.ok(beat), Reply::Worker { mode: WorkerMode::Draining, .. }));
+        let stranger = Heartbeat { instance: bench.new_instance() };
+        assert_eq!(bench.refused(stranger).code(), "worker_unknown");
     }
 }

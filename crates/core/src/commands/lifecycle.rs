@@ -55,7 +55,7 @@ pub(super) fn ended(
     }
     let lane = ws.lane(&execution.spec.lane);
     let keep_ms = lane.retention_ms.unwrap_or(ws.limits.retention_ms);
-    let remove_at = (now + keep_ms).max(execution.spec.idempotency_until.unwrap_or(0));
+    let remove_at = now.saturating_add(keep_ms).max(execution.spec.idempotency_until.unwrap_or(0));
     End { state, reason, at: now, error: None, result_bytes: None, cancelled: None, remove_at }
 }
 

@@ -34,3 +34,47 @@ impl Remove {
         Ok(Reply::Removed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Create;
+    use super::super::testing::*;
+    use super::*;
+    use crate::id::Route;
+
+    #[test]
+    fn only_what_has_ended_is_removed_and_then_nothing_of_it_is_left() {
+        for forgetful in [false, true] {
+            let mut bench = Bench::new();
+            bench.forgetful = forgetful;
+            let fence = bench.active();
+            let id = fence.execution;
+            assert_eq!(bench.refused(remove(id)).code(), "not_terminal");
+            bench.ok(fail(fence));
+            bench.pass(1_000);
+            let fence = bench.claim();
+            bench.ok(complete(fence));
+            assert_eq!(bench.ok(remove(id)), Reply::Removed);
+            assert!(bench.find(id).is_none());
+            assert!(bench.store.attempts.is_empty() && bench.store.payloads.is_empty());
+            assert_eq!(bench.refused(remove(id)).code(), "not_found");
+            assert_eq!(bench.refused(complete(fence)).code(), "not_found");
+        }
+    }
+
+    #[test]
+    fn its_idempotency_key_is_free_at_once() {
+        for forgetful in [false, true] {
+            let mut bench = Bench::new();
+            bench.forgetful = forgetful;
+            let route = Route::of_key("default", "k");
+            let mut create = Create { idempotency_key: Some("k".into()), ..bench.submission() };
+            create.id = ExecutionId::from_parts(bench.now, route, 1);
+            bench.ok(create.clone());
+            bench.ok(cancel(create.id, None));
+            bench.ok(remove(create.id));
+            create.id = ExecutionId::from_parts(bench.now, route, 2);
+            assert_eq!(bench.ok(create.clone()), Reply::Created { execution: create.id, existing: false });
+        }
+    }
+}

@@ -53,7 +53,6 @@ impl SetPriority {
 #[cfg(test)]
 mod tests {
     use super::super::testing::*;
-    use super::*;
     use crate::lane::STRICT_STEP_MS;
 
     #[test]

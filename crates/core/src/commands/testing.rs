@@ -4,7 +4,6 @@
 mod invariants;
 mod model;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub(crate) use model::Model;
@@ -13,15 +12,13 @@ use super::*;
 use crate::agenda::{AgendaEntry, AgendaKey, Subject};
 use crate::attempt::{ErrorClass, Progress, TaskError};
 use crate::class::Capabilities;
-use crate::execution::{Execution, Fence, How};
+use crate::execution::{Execution, Fence};
 use crate::id::{ExecutionId, InstanceId, Route};
 use crate::key::Ask;
 use crate::lane::LaneMode;
 use crate::name::{Capability, Kind, LaneName, Namespace, WorkerName};
 use crate::payload::Payload;
 use crate::policy::{Backoff, Jitter};
-use crate::state::{PublicState, Reason};
-use crate::workspace::Answer;
 
 pub(crate) const START: Ms = 1_800_000_000_000;
 
@@ -165,8 +162,9 @@ impl Bench {
                 invariants::check_step(before, after, events);
             }
         }
+        let kept = if self.forgetful { (0, 1) } else { (usize::MAX, usize::MAX / 4) };
+        self.ws.evict(number, kept.0, kept.1);
         if self.forgetful {
-            self.ws.evict(number, 0, 1);
             self.refill_agenda(1);
             invariants::check_windows(&self.ws, &self.store);
         }
@@ -227,10 +225,6 @@ impl Bench {
     pub fn facts(&self, id: ExecutionId) -> Vec<&'static str> {
         let own = self.store.events.iter().filter(|event| event.execution == Some(id));
         own.map(|event| event.fact.word()).collect()
-    }
-
-    pub fn last_event(&self) -> &crate::event::Event {
-        self.store.events.last().expect("something has happened")
     }
 
     /// Messages to other partitions that nobody has acknowledged.

@@ -5,6 +5,7 @@
 //! is derived there and nowhere else, so it cannot be forgotten or drift. A command that is rejected, needs
 //! more records or panics is rolled back whole.
 
+mod recent;
 pub mod table;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::ready::{Place, ReadyQueues};
 use crate::rejection::Rejection;
 use crate::reply::Delivery;
 use crate::worker::WorkerInstance;
+use recent::RecentBatches;
 use table::{Known, Table};
 
 /// Why a decision stopped before its end.
@@ -114,6 +116,9 @@ pub struct Workspace {
     agenda: Agenda,
     leases: FxHashMap<InstanceId, FxHashSet<ExecutionId>>,
     sweep_page: Option<SweepPage>,
+    recent: RecentBatches,
+    /// The first time at which something that this batch wrote may be swept.
+    batch_sweep_by: Option<Ms>,
     opened: bool,
     batch: u64,
     lists: Lists,
@@ -127,8 +132,11 @@ struct Lists {
     payloads: Vec<(PayloadKey, Payload)>,
     attempts: Vec<(ExecutionId, Attempt)>,
     agenda_added: Vec<AgendaEntry>,
-    agenda_removed: Vec<AgendaKey>,
+    /// With the content it had in memory, which a command that does not stand puts back.
+    agenda_removed: Vec<(AgendaKey, Option<AgendaEntry>)>,
     events_trimmed_below: Option<u64>,
+    /// Executions removed, each with how many payloads and attempts were listed before.
+    purged: Vec<(ExecutionId, usize, usize)>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -139,6 +147,30 @@ struct Marks {
     agenda_added: usize,
     agenda_removed: usize,
     events_trimmed_below: Option<u64>,
+    purged: usize,
+}
+
+impl Lists {
+    /// Drops what the batch itself has made pointless: payloads and attempts of what was removed after, and
+    /// results that a later result replaces.
+    fn leave_out_overwritten(&mut self) {
+        let purged = std::mem::take(&mut self.purged).into_iter();
+        let purged: FxHashMap<_, _> =
+            purged.map(|(id, payloads, attempts)| (id, (payloads, attempts))).collect();
+        let mut numbers = 0..;
+        self.attempts.retain(|(id, _)| {
+            let number = numbers.next().unwrap_or(0);
+            purged.get(id).is_none_or(|(_, attempts)| number >= *attempts)
+        });
+        let newest: FxHashMap<PayloadKey, usize> =
+            self.payloads.iter().enumerate().map(|(number, (key, _))| (*key, number)).collect();
+        let mut numbers = 0..;
+        self.payloads.retain(|(key, _)| {
+            let number = numbers.next().unwrap_or(0);
+            newest[key] == number
+                && purged.get(&key.execution).is_none_or(|(payloads, _)| number >= *payloads)
+        });
+    }
 }
 
 impl Workspace {
@@ -159,6 +191,8 @@ impl Workspace {
             agenda: Agenda::default(),
             leases: FxHashMap::default(),
             sweep_page: None,
+            recent: RecentBatches::default(),
+            batch_sweep_by: None,
             opened: false,
             batch: 1,
             lists: Lists::default(),
@@ -280,6 +314,7 @@ impl Workspace {
     /// Removes every trace of an execution.
     pub fn purge_execution(&mut self, id: ExecutionId) {
         let before = self.executions.put(id, None, self.batch);
+        self.lists.purged.push((id, self.lists.payloads.len(), self.lists.attempts.len()));
         derive(&mut self.ready, &mut self.agenda, &mut self.leases, before.as_deref(), None);
     }
 
@@ -295,6 +330,7 @@ impl Workspace {
     }
 
     pub fn put_worker(&mut self, worker: WorkerInstance) {
+        worker.remove_at().into_iter().for_each(|at| self.sweep_by(at));
         let after = Arc::new(worker);
         let before = self.workers.put(after.instance, Some(after.clone()), self.batch);
         derive_worker(&mut self.agenda, before.as_deref(), Some(&after));
@@ -366,15 +402,26 @@ impl Workspace {
 
     /// Deletes an agenda entry that no record derives: a delivered message, or a stray.
     pub fn strike(&mut self, key: AgendaKey) {
+        let entry = self.agenda.entry(&key);
         self.agenda.remove(&key);
-        self.lists.agenda_removed.push(key);
+        self.lists.agenda_removed.push((key, entry));
     }
 
     /// Makes sure that a sweep happens at the given time or before.
     pub fn sweep_by(&mut self, at: Ms) {
+        self.batch_sweep_by = Some(self.batch_sweep_by.map_or(at, |first| first.min(at)));
         if self.header.sweep_at.is_none_or(|sweep_at| sweep_at > at) {
             self.set_sweep(Some(at));
         }
+    }
+
+    /// Plans the sweep after one that has just worked on a page: for what the page says comes next, and for
+    /// what was written since the page was read and is not on it.
+    pub fn plan_sweep(&mut self, next: Option<Ms>, not_before: Ms) {
+        let written = self.recent.take_sweep_by().into_iter().chain(self.batch_sweep_by);
+        let dead = self.workers.values().filter_map(|worker| worker.remove_at());
+        let next = next.into_iter().chain(written).chain(dead).min();
+        self.set_sweep(next.map(|at| at.max(not_before)));
     }
 
     pub fn set_sweep(&mut self, at: Option<Ms>) {
@@ -408,6 +455,7 @@ impl Workspace {
             agenda_added: self.lists.agenda_added.len(),
             agenda_removed: self.lists.agenda_removed.len(),
             events_trimmed_below: self.lists.events_trimmed_below,
+            purged: self.lists.purged.len(),
         };
     }
 
@@ -426,15 +474,14 @@ impl Workspace {
         for entry in self.lists.agenda_added.drain(self.marks.agenda_added..) {
             agenda.remove(&entry.key);
         }
-        let struck: Vec<AgendaKey> = self.lists.agenda_removed.drain(self.marks.agenda_removed..).collect();
-        if !struck.is_empty() {
-            // The content of a struck entry is gone from memory; read the agenda anew.
-            self.agenda.reset();
+        for (_, entry) in self.lists.agenda_removed.drain(self.marks.agenda_removed..) {
+            entry.into_iter().for_each(|entry| agenda.add(entry.key, entry.message));
         }
         self.lists.events.truncate(self.marks.events);
         self.lists.payloads.truncate(self.marks.payloads);
         self.lists.attempts.truncate(self.marks.attempts);
         self.lists.events_trimmed_below = self.marks.events_trimmed_below;
+        self.lists.purged.truncate(self.marks.purged);
         let sweep_at = self.header_at_command.sweep_at;
         if self.header.sweep_at != sweep_at {
             self.set_sweep(sweep_at);
@@ -446,29 +493,34 @@ impl Workspace {
 
     /// Ends the batch and returns what it has changed.
     pub fn take_batch(&mut self, now: Ms) -> Changes {
-        let lists = std::mem::take(&mut self.lists);
+        let mut lists = std::mem::take(&mut self.lists);
         self.marks = Marks::default();
+        lists.leave_out_overwritten();
         let mut changes = Changes {
             events: lists.events,
             payloads: lists.payloads,
             attempts: lists.attempts,
             agenda_added: lists.agenda_added,
-            agenda_removed: lists.agenda_removed,
+            agenda_removed: lists.agenda_removed.into_iter().map(|(key, _)| key).collect(),
             events_trimmed_below: lists.events_trimmed_below,
             ..Changes::default()
         };
-        let mut purged = FxHashSet::<ExecutionId>::default();
         let mut counts = FxHashMap::<CountKey, i64>::default();
         let mut ready_counts = FxHashMap::<(LaneName, Class), i64>::default();
+        let mut touched = Vec::new();
         for (id, before, after) in self.executions.take_net() {
-            if after.is_none() {
-                purged.insert(id);
+            touched.push(id);
+            let mut net = |before, after| {
+                net_execution(&mut changes, &mut counts, &mut ready_counts, id, before, after);
+            };
+            match (before, after) {
+                // Removed and created anew under its id: another execution, of which nothing old may stay.
+                (Some(before), Some(after)) if !Arc::ptr_eq(&before.spec, &after.spec) => {
+                    net(Some(before), None);
+                    net(None, Some(after));
+                }
+                (before, after) => net(before, after),
             }
-            net_execution(&mut changes, &mut counts, &mut ready_counts, id, before, after);
-        }
-        if !purged.is_empty() {
-            changes.payloads.retain(|(key, _)| !purged.contains(&key.execution));
-            changes.attempts.retain(|(id, _)| !purged.contains(id));
         }
         for (id, before, after) in self.workers.take_net() {
             if before != after {
@@ -499,6 +551,7 @@ impl Workspace {
         self.header.now = now;
         changes.header = self.header;
         self.header_at_batch = self.header;
+        self.recent.add(self.batch, touched, &changes, self.batch_sweep_by.take());
         self.batch += 1;
         changes
     }
@@ -520,8 +573,12 @@ impl Workspace {
                 if let Some(window) = self.ready.window_mut(&lane, &class) {
                     window.finish_refill(&entries, limit);
                 }
+                self.amend_ready(&lane, &class, &entries);
             }
-            Answer::Agenda { entries, reached } => self.agenda.finish_refill(entries, reached),
+            Answer::Agenda { entries, reached } => {
+                self.agenda.finish_refill(entries, reached);
+                self.amend_agenda();
+            }
             Answer::Sweep(page) => self.sweep_page = Some(page),
         }
     }
@@ -569,6 +626,8 @@ impl Workspace {
         }
         self.lists = Lists::default();
         self.marks = Marks::default();
+        self.recent.clear();
+        self.batch_sweep_by = None;
         self.opened = false;
     }
 
@@ -580,8 +639,12 @@ impl Workspace {
     }
 
     /// Keeps the cache near its size. Only between batches, with no load under way, and only for records
-    /// whose last change is committed (`settled` is the newest committed batch).
+    /// whose last change is committed (`settled` is the newest committed batch). Call it after every few
+    /// commits at the latest: what it forgets includes the list of what was not known to be stored.
     pub fn evict(&mut self, settled: u64, executions_max: usize, window_max: usize) {
+        if self.sweep_page.is_none() {
+            self.recent.settle(settled);
+        }
         if self.executions.len() > executions_max {
             self.executions.evict(settled, executions_max / 2, |it| it.end().is_some());
             self.ready.forget_empty();
@@ -698,5 +761,150 @@ fn net_execution(
         }
         (Some(_), None) => changes.executions.push(ExecutionChange::Purge(id)),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::testing::*;
+
+    #[test]
+    fn an_entry_that_was_struck_is_back_after_a_rollback_with_its_message() {
+        let mut bench = Bench::of(PartitionId(0), 3, Limits::default());
+        let before: Vec<_> = bench.ws.agenda().iter().map(|(key, it)| (*key, it.clone())).collect();
+        let entry = bench.messages().remove(0);
+        bench.ws.begin_command();
+        bench.ws.strike(entry.key);
+        bench.ws.roll_back();
+        let after: Vec<_> = bench.ws.agenda().iter().map(|(key, it)| (*key, it.clone())).collect();
+        assert_eq!(before, after);
+        assert!(bench.ws.agenda().is_whole());
+        bench.commit();
+    }
+
+    /// A bench whose store has three ready executions, of which a new server has read one.
+    fn half_read() -> (Bench, Vec<ExecutionId>) {
+        let mut bench = Bench::new();
+        let ids: Vec<_> = (0..3).map(|n| bench.create_with(|it| it.priority = -n)).collect();
+        bench.reopen();
+        let poll = bench.poll();
+        let class = bench.get(ids[0]).spec.class();
+        let window = bench.ws.ready_mut().window_mut(&poll.lanes[0], &class).unwrap();
+        let after = window.start_refill().unwrap();
+        let ask = Ask::Ready { lane: poll.lanes[0].clone(), class, after, limit: 1 };
+        bench.ws.learn(bench.store.answer(&ask));
+        bench.batch_size = 0;
+        (bench, ids)
+    }
+
+    #[test]
+    fn a_refill_does_not_bring_back_what_was_taken_in_a_batch_that_is_not_stored() {
+        for in_flight in [false, true] {
+            let (mut bench, ids) = half_read();
+            bench.ok(cancel(ids[1], None));
+            let changes = in_flight.then(|| bench.ws.take_batch(bench.now));
+            assert_eq!(bench.order(bench.poll()), [ids[0]]);
+            assert_eq!(bench.order(bench.poll()), [ids[2]], "in flight: {in_flight}");
+            changes.into_iter().for_each(|changes| bench.store.apply(changes));
+            bench.commit();
+            assert_eq!(bench.state(ids[1]).0, "cancelled");
+        }
+    }
+
+    #[test]
+    fn a_refill_does_not_miss_what_was_added_in_a_batch_that_is_not_stored() {
+        for in_flight in [false, true] {
+            let (mut bench, ids) = half_read();
+            let new = bench.create_with(|it| it.priority = -9);
+            let changes = in_flight.then(|| bench.ws.take_batch(bench.now));
+            assert_eq!(bench.order(bench.poll()), [ids[0]]);
+            assert_eq!(bench.order(bench.poll()), [ids[1], ids[2], new], "in flight: {in_flight}");
+            changes.into_iter().for_each(|changes| bench.store.apply(changes));
+            bench.commit();
+        }
+    }
+
+    #[test]
+    fn an_agenda_refill_sees_timers_of_batches_that_are_not_stored() {
+        for in_flight in [false, true] {
+            let mut bench = Bench::of(PartitionId(0), 2, Limits::default());
+            let fence = bench.active();
+            bench.ok(bury(bench.worker));
+            bench.ws.agenda_mut().reset();
+            bench.batch_size = 0;
+            let acknowledged = bench.messages().remove(0).key;
+            let late = bench.create_with(|it| it.deadline = Some(crate::commands::When::In(99)));
+            bench.ok(complete(fence));
+            bench.ok(set_lane("default"));
+            let changes = in_flight.then(|| bench.ws.take_batch(bench.now));
+            let after = bench.ws.agenda_mut().start_refill().unwrap();
+            bench.ws.learn(bench.store.answer(&Ask::Agenda { after, limit: 100 }));
+            assert!(
+                bench.ws.agenda().contains(&AgendaKey { due: bench.now + 99, subject: Subject::Timer(late) })
+            );
+            bench.ok(crate::commands::Acknowledge { entry: acknowledged });
+            changes.into_iter().for_each(|changes| bench.store.apply(changes));
+            // The commit compares the agenda in memory with the stored one.
+            bench.commit();
+        }
+    }
+
+    #[test]
+    fn what_is_created_and_removed_in_one_batch_leaves_nothing_but_events() {
+        let mut bench = Bench::new();
+        let tables = bench.store.clone();
+        bench.batch_size = 0;
+        let fence = bench.active_with(|it| it.deadline = Some(crate::commands::When::In(5_000)));
+        bench.ok(complete(fence));
+        bench.ok(remove(fence.execution));
+        bench.commit();
+        let mut after = bench.store.clone();
+        assert_eq!(bench.facts(fence.execution).last(), Some(&"removed"));
+        after.events.truncate(tables.events.len());
+        // A sweep that finds nothing is harmless.
+        after.agenda.retain(|key, _| key.subject != Subject::Sweep);
+        assert_eq!(Model { header: tables.header, ..after }, tables);
+    }
+
+    #[test]
+    fn an_id_removed_and_used_again_in_one_batch_is_another_execution() {
+        for batch_size in [1, 100] {
+            let mut bench = Bench::new();
+            let create = bench.submission();
+            bench.ok(create.clone());
+            let fence = bench.claim();
+            bench.ok(fail(fence));
+            bench.pass(1_000);
+            let fence = bench.claim();
+            bench.ok(complete(fence));
+            bench.batch_size = batch_size;
+            bench.ok(replay(create.id));
+            bench.claim();
+            bench.ok(cancel(create.id, None));
+            bench.ok(remove(create.id));
+            let other = crate::commands::Create { input: Payload::json("[]"), ..create.clone() };
+            bench.ok(other);
+            bench.commit();
+            assert_eq!(bench.store.attempts.len(), 0);
+            let payloads: Vec<_> = bench.store.payloads.values().map(|it| &*it.bytes).collect();
+            assert_eq!(payloads, [b"[]"]);
+            assert_eq!(bench.get(create.id).spec.input_bytes, 2);
+            assert_eq!(bench.get(create.id).live.epoch, 0);
+        }
+    }
+
+    #[test]
+    fn the_newer_of_two_results_in_one_batch_is_written() {
+        let mut bench = Bench::new();
+        bench.batch_size = 0;
+        let fence = bench.active();
+        bench.ok(complete(fence));
+        bench.ok(replay(fence.execution));
+        let fence = bench.claim();
+        bench.ok(crate::commands::Complete { result: Some(Payload::json("2")), ..complete(fence) });
+        bench.commit();
+        let key = PayloadKey { execution: fence.execution, slot: crate::payload::Slot::Result };
+        assert_eq!(&*bench.store.payloads[&key].bytes, b"2");
     }
 }

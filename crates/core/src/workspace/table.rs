@@ -90,6 +90,11 @@ impl<K: Clone + Eq + Hash, V: Clone> Table<K, V> {
         }
     }
 
+    /// Records changed in the current batch, with what they were before it.
+    pub fn touched(&self) -> impl Iterator<Item = &(K, Option<V>)> {
+        self.touched.iter()
+    }
+
     /// Ends the batch: every record it changed, with what it was before and what it is now.
     pub fn take_net(&mut self) -> Vec<Net<K, V>> {
         self.undo.clear();
