@@ -136,6 +136,11 @@ impl Window {
         }
     }
 
+    /// The refill failed; another may be started.
+    pub fn cancel_refill(&mut self) {
+        self.pending = None;
+        if self.total == 0 {
+            self.mark = Place::LAST;
         }
     }
 
@@ -145,3 +150,144 @@ impl Window {
             Some(execution) if place <= self.mark => drop(self.entries.insert(place, execution)),
             Some(_) => {}
             None => drop(self.entries.remove(&place)),
+        }
+    }
+
+    /// Gives back memory: keeps the first `keep` entries and lowers the mark to the last of them.
+    pub fn shrink(&mut self, keep: usize) {
+        if self.entries.len() <= keep.max(1) || self.pending.is_some() {
+            return;
+        }
+        if let Some(place) = self.entries.keys().nth(keep.max(1)).copied() {
+            self.entries.split_off(&place);
+            self.mark = self.entries.last_key_value().map_or(Place::LAST, |(place, _)| *place);
+        }
+    }
+}
+
+/// All windows of a partition, by lane and class.
+#[derive(Debug, Default)]
+pub struct ReadyQueues {
+    lanes: FxHashMap<LaneName, FxHashMap<Class, Window>>,
+}
+
+impl ReadyQueues {
+    /// Forgets everything and starts from the counts of a fresh load.
+    pub fn reset(&mut self, counts: impl IntoIterator<Item = (LaneName, Class, u64)>) {
+        self.lanes.clear();
+        for (lane, class, total) in counts {
+            self.lanes.entry(lane).or_default().insert(class, Window::unread(total));
+        }
+    }
+
+    pub fn add(&mut self, entry: &ReadyEntry) {
+        let lane = match self.lanes.get_mut(&entry.lane) {
+            Some(lane) => lane,
+            None => self.lanes.entry(entry.lane.clone()).or_default(),
+        };
+        let window = match lane.get_mut(&entry.class) {
+            Some(window) => window,
+            None => lane.entry(entry.class.clone()).or_insert_with(|| Window::unread(0)),
+        };
+        window.add(entry.place(), entry.execution);
+    }
+
+    pub fn remove(&mut self, entry: &ReadyEntry) {
+        if let Some(window) = self.lanes.get_mut(&entry.lane).and_then(|lane| lane.get_mut(&entry.class)) {
+            window.remove(entry.place());
+        }
+    }
+
+    pub fn lane(&self, lane: &LaneName) -> impl Iterator<Item = (&Class, &Window)> {
+        self.lanes.get(lane).into_iter().flatten()
+    }
+
+    pub fn lanes(&self) -> impl Iterator<Item = (&LaneName, &FxHashMap<Class, Window>)> {
+        self.lanes.iter()
+    }
+
+    pub fn window(&self, lane: &LaneName, class: &Class) -> Option<&Window> {
+        self.lanes.get(lane)?.get(class)
+    }
+
+    pub fn window_mut(&mut self, lane: &LaneName, class: &Class) -> Option<&mut Window> {
+        self.lanes.get_mut(lane)?.get_mut(class)
+    }
+
+    pub fn windows_mut(&mut self) -> impl Iterator<Item = (&LaneName, &Class, &mut Window)> {
+        self.lanes.iter_mut().flat_map(|(lane, classes)| classes.iter_mut().map(move |(c, w)| (lane, c, w)))
+    }
+
+    /// Drops windows of classes that have no entries, so that a stream of one-off kinds does not pile up.
+    pub fn forget_empty(&mut self) {
+        for classes in self.lanes.values_mut() {
+            classes.retain(|_, window| window.total > 0 || window.pending.is_some());
+        }
+        self.lanes.retain(|_, classes| !classes.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Route;
+
+    fn id(n: u64) -> ExecutionId {
+        ExecutionId::from_parts(0, Route(0), n)
+    }
+
+    fn place(rank: i64) -> Place {
+        Place { rank, number: 0 }
+    }
+
+    fn ranks(window: &Window) -> Vec<i64> {
+        window.iter_from(None).map(|(place, _)| place.rank).collect()
+    }
+
+    #[test]
+    fn entries_beyond_the_mark_stay_out_until_a_refill_reaches_them() {
+        let mut window = Window::unread(4);
+        assert_eq!(window.start_refill(), Some(place(i64::MIN)));
+        assert_eq!(window.start_refill(), None);
+        window.finish_refill(&[(place(1), id(1)), (place(3), id(3))], 2);
+        window.add(place(2), id(2));
+        window.add(place(9), id(9));
+        assert_eq!(ranks(&window), [1, 2, 3]);
+        window.start_refill();
+        window.finish_refill(&[(place(5), id(5)), (place(7), id(7)), (place(9), id(9))], 10);
+        assert_eq!(ranks(&window), [1, 2, 3, 5, 7, 9]);
+        assert!(window.is_whole());
+    }
+
+    #[test]
+    fn changes_made_during_a_refill_are_applied_to_what_it_brings() {
+        let mut window = Window::unread(3);
+        window.start_refill();
+        window.add(place(4), id(4));
+        window.remove(place(2));
+        window.add(place(8), id(8));
+        window.finish_refill(&[(place(1), id(1)), (place(2), id(2)), (place(5), id(5))], 3);
+        assert_eq!(ranks(&window), [1, 4, 5]);
+        assert!(!window.is_whole());
+    }
+
+    #[test]
+    fn an_empty_window_that_has_seen_everything_takes_new_entries_at_once() {
+        let mut window = Window::unread(0);
+        window.add(place(7), id(7));
+        assert_eq!(ranks(&window), [7]);
+    }
+
+    #[test]
+    fn shrinking_lowers_the_mark() {
+        let mut window = Window::unread(0);
+        for rank in 0..10 {
+            window.add(place(rank), id(rank as u64));
+        }
+        window.shrink(4);
+        assert_eq!(ranks(&window), [0, 1, 2, 3]);
+        window.add(place(20), id(20));
+        assert_eq!(window.len(), 4);
+        assert_eq!(window.total(), 11);
+    }
+}
