@@ -24,7 +24,7 @@ async fn fresh(partitions: u16) -> (Arc<MemoryStore>, Engine) {
 
 fn create(engine: &Engine) -> Create {
     let id = engine.new_execution_id(1_700_000_000_000, "default", None);
-    Create::new(id, Kind::parse("work").unwrap(), Payload::json("{}"))
+    Create { fresh: true, ..Create::new(id, Kind::parse("work").unwrap(), Payload::json("{}")) }
 }
 
 async fn submit(engine: &Engine) -> ExecutionId {

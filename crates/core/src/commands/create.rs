@@ -43,6 +43,9 @@ impl When {
 pub struct Create {
     /// Made by the caller, so that a lost answer can be asked for again.
     pub id: ExecutionId,
+    /// The id was made for this very call and was never sent before, so nothing needs to be read to know
+    /// that it is free. A store refuses an id that exists all the same.
+    pub fresh: bool,
     pub namespace: Namespace,
     pub kind: Kind,
     pub lane: LaneName,
@@ -61,6 +64,7 @@ impl Create {
     pub fn new(id: ExecutionId, kind: Kind, input: Payload) -> Create {
         Create {
             id,
+            fresh: false,
             namespace: Namespace::default(),
             kind,
             lane: LaneName::default(),
@@ -209,6 +213,9 @@ impl Create {
             && let Some(execution) = ws.execution(dedup.execution)?
         {
             return same(execution, "idempotency_key");
+        }
+        if self.fresh {
+            return Ok(None);
         }
         match ws.execution(self.id)? {
             Some(execution) => same(execution, "id"),
