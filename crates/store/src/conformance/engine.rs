@@ -86,6 +86,7 @@ async fn open(workspace: &mut Workspace, version: &mut Version, store: &dyn Stor
     while let Some(after) = workspace.agenda_mut().start_refill() {
         let seen = learn(workspace, store, vec![Ask::Agenda { after, limit: AGENDA_PART }]).await?;
         ensure_eq!(seen, *version, "version of a refill");
+        ensure!(workspace.agenda().mark() > after, "a refill after {after} reached nothing");
     }
     Ok(())
 }

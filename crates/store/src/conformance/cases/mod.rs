@@ -4,7 +4,9 @@ mod commands;
 mod counts;
 mod events;
 mod handles;
+mod log;
 mod pages;
+mod payloads;
 mod records;
 mod removal;
 mod sweep;
@@ -29,10 +31,10 @@ macro_rules! for_each_conformance_case {
             versions::one_conflict_does_not_fail_the_others_of_its_flush,
             versions::a_chain_of_commits_can_be_sent_without_waiting,
             versions::an_empty_commit_makes_a_version,
-            versions::written_tells_who_wrote_a_version,
-            versions::written_is_kept_for_a_thousand_versions,
-            versions::missed_names_the_records_that_changed,
-            versions::missed_gives_up_after_a_hundred_commits_or_ten_thousand_keys,
+            log::written_tells_who_wrote_a_version,
+            log::written_is_kept_for_a_thousand_versions,
+            log::missed_names_the_records_that_changed,
+            log::missed_gives_up_after_a_hundred_commits_or_ten_thousand_keys,
             versions::a_load_is_answered_at_one_version,
             versions::racing_commits_have_one_winner,
             versions::a_partition_that_does_not_exist_is_refused,
@@ -42,10 +44,10 @@ macro_rules! for_each_conformance_case {
             records::lanes_and_workers_read_back_and_go,
             records::links_and_messages_read_back,
             records::idempotency_keys_read_back_and_go,
-            records::odd_text_reads_back,
-            records::large_payloads_read_back,
-            records::payloads_are_replaced,
-            records::attempts_read_back_in_order,
+            payloads::odd_text_reads_back,
+            payloads::large_payloads_read_back,
+            payloads::payloads_are_replaced,
+            payloads::attempts_read_back_in_order,
             records::the_header_reads_back,
             records::leases_are_listed_while_they_stand,
             records::partitions_do_not_see_each_other,

@@ -2,23 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ff_core::change::{Changes, Header};
 use ff_core::key::{Ask, Dedup, DedupKey, Key};
 use ff_core::payload::{Payload, PayloadKey, Slot};
 use ff_core::workspace::Answer;
-use ff_core::{CommitId, PartitionId};
+use ff_core::{CommitId, InstanceId, PartitionId, Route};
+use tokio::sync::Barrier;
 
-use super::super::stand::START;
+use super::super::stand::{START, ensure_one};
 use super::super::{Check, Dump, Stand, ensure, ensure_eq, samples};
-use crate::{Commit, Missed, Outcome, StoreError, Version, Written};
+use crate::{Commit, Outcome, StoreError, Version, Written};
 
-fn committed() -> Outcome {
+pub(super) fn committed() -> Outcome {
     Outcome::Committed { now: START }
 }
 
 /// Changes that touch every table of a partition, all about record `n`.
-fn something(stand: &mut Stand, partition: PartitionId, n: u64) -> Changes {
+pub(super) fn something(stand: &mut Stand, partition: PartitionId, n: u64) -> Changes {
     let id = samples::id(stand.partitions, partition, n);
     let instance = samples::instance(stand.partitions, partition, n);
     let desk = stand.desk(partition);
@@ -191,99 +193,8 @@ pub async fn an_empty_commit_makes_a_version(stand: &mut Stand) -> Check {
     stand.same().await
 }
 
-pub async fn written_tells_who_wrote_a_version(stand: &mut Stand) -> Check {
-    for partition in stand.each() {
-        let first = stand.write(partition, Changes::default()).await?;
-        let second = stand.write(partition, Changes::default()).await?;
-        let lost = Commit { partition, expected: first, id: stand.new_id(), changes: Changes::default() };
-        ensure_eq!(stand.send(lost).await?, Outcome::Conflict, "a commit on an old version");
-        let want =
-            [(1, Written::By(first.id)), (2, Written::By(second.id)), (3, Written::Not), (99, Written::Not)];
-        for (number, want) in want {
-            let got = stand.store.written(partition, number).await;
-            ensure_eq!(got, Ok(want), "who wrote version {number}");
-        }
-    }
-    Ok(())
-}
-
-pub async fn written_is_kept_for_a_thousand_versions(stand: &mut Stand) -> Check {
-    let partition = stand.last();
-    let mut versions = Vec::new();
-    let mut expected = Version::NONE;
-    // Each commit an hour after the one before, so that only the number of versions keeps them.
-    for _ in 0..11 {
-        let mut flush = Vec::new();
-        for _ in 0..100 {
-            let id = stand.new_id();
-            flush.push(Commit { partition, expected, id, changes: Changes::default() });
-            expected = Version { number: expected.number + 1, id };
-            versions.push(expected);
-        }
-        let all_committed = vec![Outcome::Committed { now: stand.now() }; 100];
-        ensure_eq!(stand.store.commit(flush).await, all_committed, "a flush of a hundred");
-        stand.clock.advance(3_600_001);
-    }
-    for version in &versions[100..] {
-        let got = stand.store.written(partition, version.number).await;
-        ensure_eq!(got, Ok(Written::By(version.id)), "who wrote version {}", version.number);
-    }
-    let oldest = stand.store.written(partition, 1).await;
-    let known = [Ok(Written::Forgotten), Ok(Written::By(versions[0].id))];
-    ensure!(known.contains(&oldest), "who wrote version 1: got {oldest:?}");
-    Ok(())
-}
-
-async fn missed(stand: &Stand, partition: PartitionId, number: u64) -> Result<Option<BTreeSet<Key>>, String> {
-    match stand.store.missed(partition, number).await {
-        Ok(Missed::Keys(keys)) => Ok(Some(keys.into_iter().collect())),
-        Ok(Missed::Everything) => Ok(None),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-pub async fn missed_names_the_records_that_changed(stand: &mut Stand) -> Check {
-    let partition = stand.last();
-    let (mut changed, mut since) = (Vec::new(), BTreeSet::new());
-    for n in 1..=5 {
-        let changes = something(stand, partition, n);
-        changed.push(changes.keys());
-        stand.write(partition, changes).await?;
-    }
-    for number in (0..=5).rev() {
-        ensure_eq!(missed(stand, partition, number).await?, Some(since.clone()), "missed since {number}");
-        since.extend(changed.pop().into_iter().flatten());
-    }
-    // What is removed has changed, too.
-    let removed = samples::id(stand.partitions, partition, 1_001);
-    stand.desk(partition).purge_execution(removed);
-    stand.flush(partition).await?;
-    let keys = Some(BTreeSet::from([Key::Execution(removed)]));
-    ensure_eq!(missed(stand, partition, 5).await?, keys, "missed after a removal");
-    Ok(())
-}
-
-pub async fn missed_gives_up_after_a_hundred_commits_or_ten_thousand_keys(stand: &mut Stand) -> Check {
-    let partition = stand.last();
-    for _ in 0..101 {
-        stand.write(partition, Changes::default()).await?;
-    }
-    ensure_eq!(missed(stand, partition, 1).await?, Some(BTreeSet::new()), "missed over 100 commits");
-    ensure_eq!(missed(stand, partition, 0).await?, None, "missed over 101 commits");
-    let key = |n| DedupKey { namespace: Default::default(), key: format!("{n}").into() };
-    let changes =
-        Changes { dedup: (0..10_000).map(|n| (key(n), None)).collect::<Vec<_>>(), ..Changes::default() };
-    let keys = changes.keys().into_iter().collect();
-    stand.write(partition, changes).await?;
-    ensure_eq!(missed(stand, partition, 101).await?, Some(keys), "missed over 10,000 keys");
-    stand.write(partition, Changes { dedup: vec![(key(10_000), None)], ..Changes::default() }).await?;
-    ensure_eq!(missed(stand, partition, 101).await?, None, "missed over 10,001 keys");
-    ensure_eq!(missed(stand, partition, 102).await?.map(|it| it.len()), Some(1), "missed over one key");
-    Ok(())
-}
-
 /// What each version of [`a_load_is_answered_at_one_version`] writes: its number, three times.
-fn marked(number: u64, instance: ff_core::InstanceId) -> Changes {
+fn marked(number: u64, instance: InstanceId) -> Changes {
     let header = Header { next_event: number + 1, ..Header::default() };
     let lane = Arc::new(samples::lane("marked", number));
     let worker = Arc::new(samples::worker(instance, number));
@@ -295,14 +206,34 @@ fn marked(number: u64, instance: ff_core::InstanceId) -> Changes {
     }
 }
 
+/// Checks one load made while others write, and returns its version.
+async fn load_marked(stand: &Stand, instance: InstanceId) -> Result<u64, String> {
+    let lane = Key::Lane(samples::lane_name("marked"));
+    let asks = vec![Ask::Record(lane), Ask::Opening, Ask::Record(Key::Worker(instance))];
+    let loaded = stand.store.load(stand.last(), asks).await.map_err(|error| error.to_string())?;
+    let number = loaded.version.number;
+    ensure_eq!(loaded.answers.len(), 3, "answers to three asks");
+    for answer in &loaded.answers {
+        let seen = match answer {
+            Answer::Lane(_, Some(lane)) => lane.revision,
+            Answer::Worker(_, Some(worker)) => worker.revision,
+            Answer::Opening(opening) => opening.header.next_event - 1,
+            other => return Err(format!("a record is missing: {other:?}")),
+        };
+        ensure_eq!(seen, number, "version of an answer in a load at {number}");
+    }
+    Ok(number)
+}
+
 pub async fn a_load_is_answered_at_one_version(stand: &mut Stand) -> Check {
     let partition = stand.last();
     let instance = samples::instance(stand.partitions, partition, 1);
     let mut expected = stand.write(partition, marked(1, instance)).await?;
-    let ids: Vec<CommitId> = (0..200).map(|_| stand.new_id()).collect();
-    let store = stand.store.clone();
+    let enough = Arc::new(AtomicBool::new(false));
+    let (store, stop) = (stand.store.clone(), enough.clone());
     let writer = tokio::spawn(async move {
-        for id in ids {
+        while !stop.load(Ordering::SeqCst) {
+            let id = CommitId::from_parts(START, Route(1), expected.number);
             let changes = marked(expected.number + 1, instance);
             let outcomes = store.commit(vec![Commit { partition, expected, id, changes }]).await;
             ensure_eq!(outcomes, vec![committed()], "a commit of the only writer");
@@ -311,25 +242,46 @@ pub async fn a_load_is_answered_at_one_version(stand: &mut Stand) -> Check {
         }
         Ok(())
     });
-    let name = samples::lane_name("marked");
-    while !writer.is_finished() {
-        let (lane, worker) = (Key::Lane(name.clone()), Key::Worker(instance));
-        let asks = vec![Ask::Record(lane), Ask::Opening, Ask::Record(worker)];
-        let loaded = stand.store.load(partition, asks).await.map_err(|error| error.to_string())?;
-        let number = loaded.version.number;
-        ensure_eq!(loaded.answers.len(), 3, "answers to three asks");
-        for answer in &loaded.answers {
-            let seen = match answer {
-                Answer::Lane(_, Some(lane)) => lane.revision,
-                Answer::Worker(_, Some(worker)) => worker.revision,
-                Answer::Opening(opening) => opening.header.next_event - 1,
-                other => return Err(format!("a record is missing: {other:?}")),
-            };
-            ensure_eq!(seen, number, "version of an answer in a load at {number}");
-        }
+    // Until the writer has been met at many versions, however the two take turns.
+    let mut versions = BTreeSet::new();
+    let mut read = Ok(());
+    while versions.len() < 60 && read.is_ok() && !writer.is_finished() {
+        read = load_marked(stand, instance).await.map(|number| versions.extend([number]));
         tokio::task::yield_now().await;
     }
-    writer.await.map_err(|error| error.to_string())?
+    enough.store(true, Ordering::SeqCst);
+    writer.await.map_err(|error| error.to_string())??;
+    read
+}
+
+/// Four handles send a commit for the same version at once, as four servers do. They run either in turns in
+/// one task or, released together, in tasks of their own: each finds races that the other may not.
+async fn race(stand: &mut Stand, expected: Version, apart: bool) -> Result<Vec<(CommitId, Outcome)>, String> {
+    let partition = stand.last();
+    let start = Arc::new(Barrier::new(4));
+    let mut racers = Vec::new();
+    for _ in 0..4 {
+        let (store, id, start) = (stand.another().await?, stand.new_id(), start.clone());
+        racers.push(async move {
+            start.wait().await;
+            let commit = Commit { partition, expected, id, changes: Changes::default() };
+            let outcome = ensure_one(store.commit(vec![commit]).await);
+            store.close().await;
+            outcome.map(|outcome| (id, outcome))
+        });
+    }
+    if apart {
+        let tasks: Vec<_> = racers.into_iter().map(tokio::spawn).collect();
+        let mut ends = Vec::new();
+        for task in tasks {
+            ends.push(task.await.map_err(|error| error.to_string())??);
+        }
+        return Ok(ends);
+    }
+    let mut racers = racers.into_iter().map(Box::pin);
+    let mut next = || racers.next().ok_or("there are four");
+    let (a, b, c, d) = tokio::join!(next()?, next()?, next()?, next()?);
+    Ok(vec![a?, b?, c?, d?])
 }
 
 pub async fn racing_commits_have_one_winner(stand: &mut Stand) -> Check {
@@ -337,25 +289,11 @@ pub async fn racing_commits_have_one_winner(stand: &mut Stand) -> Check {
     for round in 0..20 {
         let expected = stand.version(partition).await?;
         ensure_eq!(expected.number, round, "version after {round} races");
-        let mut racers = Vec::new();
-        for _ in 0..4 {
-            let (store, id) = (stand.another().await?, stand.new_id());
-            racers.push(tokio::spawn(async move {
-                let commit = Commit { partition, expected, id, changes: Changes::default() };
-                let outcomes = store.commit(vec![commit]).await;
-                store.close().await;
-                (id, outcomes)
-            }));
-        }
-        let mut winners = Vec::new();
-        for racer in racers {
-            match racer.await.map_err(|error| error.to_string())? {
-                (id, outcomes) if outcomes == [committed()] => winners.push(id),
-                (_, outcomes) => ensure_eq!(outcomes, vec![Outcome::Conflict], "a racer that lost"),
-            }
-        }
-        ensure_eq!(winners.len(), 1, "winners of a race");
-        ensure_eq!(stand.version(partition).await?.id, winners[0], "who wrote the version raced for");
+        let ends = race(stand, expected, round % 2 == 1).await?;
+        let (won, lost): (Vec<_>, Vec<_>) = ends.into_iter().partition(|(_, it)| *it == committed());
+        ensure!(lost.iter().all(|(_, it)| *it == Outcome::Conflict), "those who lost: {lost:?}");
+        ensure_eq!(won.len(), 1, "winners of a race");
+        ensure_eq!(stand.version(partition).await?.id, won[0].0, "who wrote the version raced for");
     }
     Ok(())
 }
