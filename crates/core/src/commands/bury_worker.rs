@@ -63,9 +63,9 @@ mod tests {
 
     #[test]
     fn the_leases_of_a_dead_instance_return_at_once_and_others_stay() {
-        for forgetful in [false, true] {
+        for memory in [Memory::Everything, Memory::Nothing] {
             let mut bench = Bench::new();
-            bench.forgetful = forgetful;
+            bench.memory = memory;
             let other = bench.new_instance();
             bench.ok(bench.registration(other));
             let (a, b) = (bench.active(), bench.active());

@@ -216,9 +216,9 @@ mod tests {
 
     #[test]
     fn work_starts_in_the_order_of_rank_then_number_over_classes_and_lanes() {
-        for forgetful in [false, true] {
+        for memory in [Memory::Everything, Memory::Nothing] {
             let mut bench = Bench::new();
-            bench.forgetful = forgetful;
+            bench.memory = memory;
             let a = bench.create();
             let b = bench.create_with(|it| it.kind = kind("other"));
             let c = bench.create_with(|it| it.lane = lane("second"));

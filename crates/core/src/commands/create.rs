@@ -297,9 +297,9 @@ mod tests {
 
     #[test]
     fn the_same_submission_again_finds_the_first_execution() {
-        for forgetful in [false, true] {
+        for memory in [Memory::Everything, Memory::Nothing] {
             let mut bench = Bench::new();
-            bench.forgetful = forgetful;
+            bench.memory = memory;
             let create = bench.submission();
             assert_eq!(bench.ok(create.clone()), Reply::Created { execution: create.id, existing: false });
             bench.claim();

@@ -15,6 +15,8 @@ mod heartbeat;
 mod hold;
 mod lifecycle;
 mod progress;
+#[cfg(test)]
+mod property_tests;
 mod register_worker;
 mod release;
 mod remove;

@@ -77,9 +77,9 @@ mod tests {
 
     #[test]
     fn each_lease_of_a_batch_is_answered_for_itself() {
-        for forgetful in [false, true] {
+        for memory in [Memory::Everything, Memory::Nothing] {
             let mut bench = Bench::new();
-            bench.forgetful = forgetful;
+            bench.memory = memory;
             let (good, asked, lost) = (bench.active(), bench.active(), bench.active());
             bench.ok(cancel(asked.execution, Some(5_000)));
             bench.ok(revoke(lost.execution));

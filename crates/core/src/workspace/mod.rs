@@ -418,7 +418,7 @@ impl Workspace {
     /// Plans the sweep after one that has just worked on a page: for what the page says comes next, and for
     /// what was written since the page was read and is not on it.
     pub fn plan_sweep(&mut self, next: Option<Ms>, not_before: Ms) {
-        let written = self.recent.take_sweep_by().into_iter().chain(self.batch_sweep_by);
+        let written = self.recent.sweep_by().into_iter().chain(self.batch_sweep_by);
         let dead = self.workers.values().filter_map(|worker| worker.remove_at());
         let next = next.into_iter().chain(written).chain(dead).min();
         self.set_sweep(next.map(|at| at.max(not_before)));
@@ -639,8 +639,9 @@ impl Workspace {
     }
 
     /// Keeps the cache near its size. Only between batches, with no load under way, and only for records
-    /// whose last change is committed (`settled` is the newest committed batch). Call it after every few
-    /// commits at the latest: what it forgets includes the list of what was not known to be stored.
+    /// whose last change is committed (`settled` is the newest committed batch). Call it whenever a
+    /// commit has landed: it also forgets which batches were not known to be stored, and until then each
+    /// sweep plans another one for them.
     pub fn evict(&mut self, settled: u64, executions_max: usize, window_max: usize) {
         if self.sweep_page.is_none() {
             self.recent.settle(settled);
