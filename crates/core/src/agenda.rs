@@ -82,6 +82,9 @@ pub struct AgendaEntry {
     pub message: Option<Arc<Message>>,
 }
 
+/// A change that waits for a refill: the key, and the entry's content unless it was removed.
+type Pending = (AgendaKey, Option<Option<Arc<Message>>>);
+
 /// The front of a partition's agenda in memory: everything due up to the mark.
 ///
 /// The mark is a due time, not a key, so that the order of subjects within one millisecond is each store's
@@ -91,7 +94,8 @@ pub struct Agenda {
     entries: BTreeMap<AgendaKey, Option<Arc<Message>>>,
     /// Every entry due at or before it is in `entries`.
     mark: Ms,
-    pending: Option<Vec<(AgendaKey, Option<Option<Arc<Message>>>)>>,
+    /// Changes beyond the mark since a refill was asked for.
+    pending: Option<Vec<Pending>>,
 }
 
 impl Default for Agenda {

@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn what_the_policy_calls_final_is_not_tried_again() {
-        type Edit = fn(&mut Create);
-        let cases: [(&str, Edit, fn(Fence) -> Fail); 4] = [
+        type Case = (&'static str, fn(&mut Create), fn(Fence) -> Fail);
+        let cases: [Case; 4] = [
             ("fatal_error", |_| {}, fail_fatally),
             ("fatal_error", |it| it.policy.non_retryable = vec!["broken".into()], fail),
             ("attempts_exhausted", |it| it.policy.max_attempts = 1, fail),

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::testing::*;
 use super::*;
+use crate::agenda::{AgendaKey, Subject};
 use crate::execution::Fence;
 use crate::id::{ExecutionId, InstanceId};
 use crate::lane::LaneMode;
@@ -67,7 +68,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0..10u8, any::<usize>()).prop_map(|(verb, execution)| Step::Operate { verb, execution }),
         1 => (0..2u8, 0..3u8, 0..100_000i64)
             .prop_map(|(lane, mode, step_ms)| Step::Lane { lane, mode, step_ms }),
-        1 => (0..4u8).prop_map(|verb| Step::Worker { verb }),
+        1 => (0..5u8).prop_map(|verb| Step::Worker { verb }),
         6 => ms.prop_map(|ms| Step::Jump { ms }),
         8 => prop::bool::weighted(0.1).prop_map(|after_outage| Step::Fire { after_outage }),
         1 => Just(Step::RollBack),
@@ -93,7 +94,7 @@ struct World {
 
 impl World {
     fn new(memory: Memory, batch_size: usize) -> World {
-        let mut bench = Bench::new();
+        let mut bench = Bench::of(PartitionId(0), 3, Limits::default());
         (bench.memory, bench.batch_size) = (memory, batch_size);
         let workers = vec![bench.worker];
         World { bench, ids: Vec::new(), fences: Vec::new(), workers, roll_back_next: false }
@@ -177,6 +178,7 @@ impl World {
             0 => self.run(drain(instance)),
             1 => self.run(bury(instance)),
             2 => self.run(Heartbeat { instance }),
+            3 => self.acknowledge(),
             _ => {
                 let instance = self.bench.new_instance();
                 self.bench.worker = instance;
@@ -184,6 +186,17 @@ impl World {
                 let registration = self.bench.registration(instance);
                 self.run(RegisterWorker { ttl_ms: 50_000, ..registration })
             }
+        }
+    }
+
+    /// Another partition has applied the first message that it has not acknowledged.
+    fn acknowledge(&mut self) -> Result<Reply, Rejection> {
+        self.bench.first_due();
+        let is_message = |key: &&AgendaKey| matches!(key.subject, Subject::Deliver { .. });
+        let first = self.bench.ws.agenda().iter().map(|(key, _)| key).find(is_message).copied();
+        match first {
+            Some(entry) => self.run(Acknowledge { entry }),
+            None => Ok(Reply::Acknowledged),
         }
     }
 

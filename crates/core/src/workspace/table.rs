@@ -51,6 +51,10 @@ impl<K: Clone + Eq + Hash, V: Clone> Table<K, V> {
         self.rows.len()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.rows.values().filter_map(|row| row.value.as_ref())
     }
