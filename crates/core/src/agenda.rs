@@ -75,6 +75,7 @@ pub struct AgendaKey {
     pub subject: Subject,
 }
 
+/// An entry as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgendaEntry {
     pub key: AgendaKey,
@@ -105,10 +106,12 @@ impl Default for Agenda {
 }
 
 impl Agenda {
+    /// Forgets everything; the next refill starts at the beginning.
     pub fn reset(&mut self) {
         *self = Agenda::default();
     }
 
+    /// Whether every entry that exists is in memory.
     pub fn is_whole(&self) -> bool {
         self.mark == Ms::MAX
     }
@@ -143,6 +146,7 @@ impl Agenda {
         self.entries.first_key_value().map(|(key, _)| key.due)
     }
 
+    /// Notes an entry, if the window reaches it.
     pub fn add(&mut self, key: AgendaKey, message: Option<Arc<Message>>) {
         if key.due <= self.mark {
             self.entries.insert(key, message);
@@ -151,6 +155,7 @@ impl Agenda {
         }
     }
 
+    /// Forgets an entry.
     pub fn remove(&mut self, key: &AgendaKey) {
         if key.due <= self.mark {
             self.entries.remove(key);

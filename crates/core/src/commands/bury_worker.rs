@@ -10,6 +10,7 @@ use crate::reply::{Delivery, Reply};
 use crate::worker::{WorkerInstance, WorkerMode};
 use crate::workspace::Workspace;
 
+/// Declares a worker instance dead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BuryWorker {
     pub instance: InstanceId,

@@ -41,6 +41,7 @@ pub struct Poll {
 }
 
 impl Poll {
+    /// Whether the worker wants and can run work of this class.
     pub fn accepts(&self, class: &Class) -> bool {
         (self.kinds.is_empty() || self.kinds.contains(&class.kind))
             && (self.namespaces.is_empty() || self.namespaces.contains(&class.namespace))
@@ -56,6 +57,7 @@ impl Poll {
     }
 }
 
+/// Asks for up to `max` executions that the poll accepts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     pub poll: Arc<Poll>,

@@ -39,6 +39,7 @@ impl When {
     }
 }
 
+/// A submission: one execution to be made, once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Create {
     /// Made by the caller, so that a lost answer can be asked for again.

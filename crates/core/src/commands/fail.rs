@@ -13,6 +13,7 @@ use crate::reply::Reply;
 use crate::state::AttemptOutcome;
 use crate::workspace::Workspace;
 
+/// The attempt of a lease has failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fail {
     pub fence: Fence,

@@ -144,6 +144,7 @@ pub enum Turn {
 }
 
 impl Command {
+    /// When within its batch it is decided.
     pub fn turn(&self) -> Turn {
         use Command::*;
         match self {
@@ -182,6 +183,7 @@ impl Command {
         })
     }
 
+    /// The partition of its [`route`](Self::route).
     pub fn partition(&self, partitions: u16) -> Option<PartitionId> {
         self.route().map(|route| route.partition(partitions))
     }

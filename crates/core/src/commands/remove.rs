@@ -9,6 +9,7 @@ use crate::rejection::Rejection;
 use crate::reply::Reply;
 use crate::workspace::Workspace;
 
+/// Removes an ended execution with every trace but its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remove {
     pub execution: ExecutionId,

@@ -9,6 +9,7 @@ use crate::rejection::Rejection;
 use crate::reply::{Renewal, Reply};
 use crate::workspace::{Stop, Workspace};
 
+/// Puts off the ends of leases; each is answered for itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Renew {
     pub fences: Vec<Fence>,

@@ -10,6 +10,7 @@ use crate::rejection::Rejection;
 use crate::reply::Reply;
 use crate::workspace::Workspace;
 
+/// Moves an execution in the queue; its eligible time stays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetPriority {
     pub execution: ExecutionId,

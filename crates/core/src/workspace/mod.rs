@@ -101,6 +101,7 @@ pub enum Answer {
     Sweep(SweepPage),
 }
 
+/// The state of one partition that commands are decided on.
 #[derive(Debug)]
 pub struct Workspace {
     pub partition: PartitionId,

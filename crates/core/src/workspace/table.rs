@@ -23,6 +23,7 @@ pub enum Known<V> {
 /// One change of a record: its key, what it was, what it is.
 pub type Net<K, V> = (K, Option<V>, Option<V>);
 
+/// Records by key, with an undo log for the command and the net change of the batch.
 #[derive(Debug)]
 pub struct Table<K, V> {
     rows: FxHashMap<K, Row<V>>,
