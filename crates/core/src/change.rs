@@ -44,6 +44,7 @@ pub struct EndedEntry {
     pub execution: ExecutionId,
 }
 
+/// What becomes of one execution record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExecutionChange {
     Insert(Arc<Execution>),
@@ -52,6 +53,7 @@ pub enum ExecutionChange {
     Purge(ExecutionId),
 }
 
+/// Everything one commit writes, for one partition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     pub header: Header,

@@ -47,6 +47,7 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// Whether this is the class it belongs to, without making one.
     pub fn is_of(&self, class: &Class) -> bool {
         self.kind == class.kind
             && self.namespace == class.namespace
@@ -70,6 +71,7 @@ pub struct Cancellation {
     pub at: Ms,
 }
 
+/// A cancel that a running worker has been asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelRequest {
     pub cancellation: Cancellation,
@@ -88,6 +90,7 @@ pub struct Lease {
     pub cancel: Option<CancelRequest>,
 }
 
+/// How an execution ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     pub state: PublicState,
@@ -144,6 +147,7 @@ impl How {
     }
 }
 
+/// The end of one lease, by its fence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseEnding {
     pub attempt: u32,
@@ -185,6 +189,7 @@ pub struct Live {
     pub changed_at: Ms,
 }
 
+/// An execution as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Execution {
     pub id: ExecutionId,

@@ -23,6 +23,7 @@ impl Place {
     pub const LAST: Place = Place { rank: i64::MAX, number: u64::MAX };
 }
 
+/// An entry of the ready queue as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReadyEntry {
     pub lane: LaneName,

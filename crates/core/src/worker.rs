@@ -13,6 +13,7 @@ use crate::name::{LaneName, WorkerName};
 use crate::state::words;
 
 words!(
+    /// Whether a worker instance gets work.
     WorkerMode {
         Active = "active",
         Draining = "draining",
@@ -20,6 +21,7 @@ words!(
     }
 );
 
+/// A worker instance as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerInstance {
     pub instance: InstanceId,

@@ -6,6 +6,7 @@ use crate::agenda::AgendaKey;
 use crate::reply::Reply;
 use crate::workspace::Workspace;
 
+/// Another partition has applied the message of this entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Acknowledge {
     pub entry: AgendaKey,

@@ -11,6 +11,7 @@ use crate::reply::Reply;
 use crate::worker::{WorkerInstance, WorkerMode};
 use crate::workspace::Workspace;
 
+/// A message of another partition, with its number between the two.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Apply {
     pub from: PartitionId,

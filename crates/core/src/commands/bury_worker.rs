@@ -10,6 +10,7 @@ use crate::reply::{Delivery, Reply};
 use crate::worker::{WorkerInstance, WorkerMode};
 use crate::workspace::Workspace;
 
+/// Declares a worker instance dead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BuryWorker {
     pub instance: InstanceId,
@@ -63,9 +64,9 @@ mod tests {
 
     #[test]
     fn the_leases_of_a_dead_instance_return_at_once_and_others_stay() {
-        for forgetful in [false, true] {
+        for memory in [Memory::Everything, Memory::Nothing] {
             let mut bench = Bench::new();
-            bench.forgetful = forgetful;
+            bench.memory = memory;
             let other = bench.new_instance();
             bench.ok(bench.registration(other));
             let (a, b) = (bench.active(), bench.active());

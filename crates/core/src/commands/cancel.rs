@@ -13,6 +13,7 @@ use crate::reply::Reply;
 use crate::state::PublicState;
 use crate::workspace::Workspace;
 
+/// Ends an execution before it is done. Repeating it is harmless; what was said first stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cancel {
     pub execution: ExecutionId,

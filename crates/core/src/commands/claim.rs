@@ -41,6 +41,7 @@ pub struct Poll {
 }
 
 impl Poll {
+    /// Whether the worker wants and can run work of this class.
     pub fn accepts(&self, class: &Class) -> bool {
         (self.kinds.is_empty() || self.kinds.contains(&class.kind))
             && (self.namespaces.is_empty() || self.namespaces.contains(&class.namespace))
@@ -56,6 +57,7 @@ impl Poll {
     }
 }
 
+/// Asks for up to `max` executions that the poll accepts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     pub poll: Arc<Poll>,
@@ -216,9 +218,9 @@ mod tests {
 
     #[test]
     fn work_starts_in_the_order_of_rank_then_number_over_classes_and_lanes() {
-        for forgetful in [false, true] {
+        for memory in [Memory::Everything, Memory::Nothing] {
             let mut bench = Bench::new();
-            bench.forgetful = forgetful;
+            bench.memory = memory;
             let a = bench.create();
             let b = bench.create_with(|it| it.kind = kind("other"));
             let c = bench.create_with(|it| it.lane = lane("second"));

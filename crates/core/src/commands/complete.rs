@@ -12,6 +12,7 @@ use crate::reply::Reply;
 use crate::state::{AttemptOutcome, PublicState, Reason};
 use crate::workspace::Workspace;
 
+/// The work of a lease is done; repeated with the same fence it gets its first reply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Complete {
     pub fence: Fence,

@@ -39,6 +39,7 @@ impl When {
     }
 }
 
+/// A submission: one execution to be made, once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Create {
     /// Made by the caller, so that a lost answer can be asked for again.
@@ -304,9 +305,9 @@ mod tests {
 
     #[test]
     fn the_same_submission_again_finds_the_first_execution() {
-        for forgetful in [false, true] {
+        for memory in [Memory::Everything, Memory::Nothing] {
             let mut bench = Bench::new();
-            bench.forgetful = forgetful;
+            bench.memory = memory;
             let create = bench.submission();
             assert_eq!(bench.ok(create.clone()), Reply::Created { execution: create.id, existing: false });
             bench.claim();

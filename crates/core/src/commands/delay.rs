@@ -12,6 +12,7 @@ use crate::reply::Reply;
 use crate::state::{AttemptOutcome, Reason};
 use crate::workspace::Workspace;
 
+/// The worker gives its lease back for a while and spends no attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delay {
     pub fence: Fence,

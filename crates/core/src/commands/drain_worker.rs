@@ -10,6 +10,7 @@ use crate::reply::Reply;
 use crate::worker::{WorkerInstance, WorkerMode};
 use crate::workspace::Workspace;
 
+/// Lets a worker instance end what it holds and gives it nothing new.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrainWorker {
     pub instance: InstanceId,

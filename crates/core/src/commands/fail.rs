@@ -13,6 +13,7 @@ use crate::reply::Reply;
 use crate::state::AttemptOutcome;
 use crate::workspace::Workspace;
 
+/// The attempt of a lease has failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fail {
     pub fence: Fence,
@@ -98,8 +99,8 @@ mod tests {
 
     #[test]
     fn what_the_policy_calls_final_is_not_tried_again() {
-        type Edit = fn(&mut Create);
-        let cases: [(&str, Edit, fn(Fence) -> Fail); 4] = [
+        type Case = (&'static str, fn(&mut Create), fn(Fence) -> Fail);
+        let cases: [Case; 4] = [
             ("fatal_error", |_| {}, fail_fatally),
             ("fatal_error", |it| it.policy.non_retryable = vec!["broken".into()], fail),
             ("attempts_exhausted", |it| it.policy.max_attempts = 1, fail),

@@ -21,6 +21,7 @@ use crate::workspace::{Stop, Workspace};
 /// How many leases of a dead worker return in one step.
 const LEASES_PER_STEP: usize = 500;
 
+/// An entry of the agenda has fallen due.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fire {
     pub entry: AgendaKey,

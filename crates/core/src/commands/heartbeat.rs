@@ -8,6 +8,7 @@ use crate::reply::Reply;
 use crate::worker::{WorkerInstance, WorkerMode};
 use crate::workspace::Workspace;
 
+/// A sign of life from a worker instance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heartbeat {
     pub instance: InstanceId,

@@ -10,6 +10,7 @@ use crate::rejection::{Lost, Rejection};
 use crate::reply::Reply;
 use crate::workspace::Workspace;
 
+/// Stops an execution until it is unheld; a lease is taken away without cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hold {
     pub execution: ExecutionId,

@@ -186,9 +186,9 @@ mod tests {
 
     #[test]
     fn an_execution_lives_from_create_to_end_with_nothing_in_between() {
-        for forgetful in [false, true] {
+        for memory in [Memory::Everything, Memory::Nothing] {
             let mut bench = Bench::new();
-            bench.forgetful = forgetful;
+            bench.memory = memory;
             let fence = bench.active();
             assert_eq!(bench.state(fence.execution), ("active", "running"));
             bench.ok(complete(fence));

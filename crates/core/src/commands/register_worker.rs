@@ -14,6 +14,7 @@ use crate::reply::Reply;
 use crate::worker::{WorkerInstance, WorkerMode};
 use crate::workspace::Workspace;
 
+/// Makes a worker instance known; only a known one may claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegisterWorker {
     pub instance: InstanceId,

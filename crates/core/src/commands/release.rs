@@ -9,6 +9,7 @@ use crate::reply::Reply;
 use crate::state::AttemptOutcome;
 use crate::workspace::Workspace;
 
+/// Gives a lease back unused.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Release {
     pub fence: Fence,

@@ -9,6 +9,7 @@ use crate::rejection::Rejection;
 use crate::reply::Reply;
 use crate::workspace::Workspace;
 
+/// Removes an ended execution with every trace but its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remove {
     pub execution: ExecutionId,
@@ -44,9 +45,9 @@ mod tests {
 
     #[test]
     fn only_what_has_ended_is_removed_and_then_nothing_of_it_is_left() {
-        for forgetful in [false, true] {
+        for memory in [Memory::Everything, Memory::Nothing] {
             let mut bench = Bench::new();
-            bench.forgetful = forgetful;
+            bench.memory = memory;
             let fence = bench.active();
             let id = fence.execution;
             assert_eq!(bench.refused(remove(id)).code(), "not_terminal");
@@ -64,9 +65,9 @@ mod tests {
 
     #[test]
     fn its_idempotency_key_is_free_at_once() {
-        for forgetful in [false, true] {
+        for memory in [Memory::Everything, Memory::Nothing] {
             let mut bench = Bench::new();
-            bench.forgetful = forgetful;
+            bench.memory = memory;
             let route = Route::of_key("default", "k");
             let mut create = Create { idempotency_key: Some("k".into()), ..bench.submission() };
             create.id = ExecutionId::from_parts(bench.now, route, 1);

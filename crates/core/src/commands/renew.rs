@@ -9,6 +9,7 @@ use crate::rejection::Rejection;
 use crate::reply::{Renewal, Reply};
 use crate::workspace::{Stop, Workspace};
 
+/// Puts off the ends of leases; each is answered for itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Renew {
     pub fences: Vec<Fence>,
@@ -77,9 +78,9 @@ mod tests {
 
     #[test]
     fn each_lease_of_a_batch_is_answered_for_itself() {
-        for forgetful in [false, true] {
+        for memory in [Memory::Everything, Memory::Nothing] {
             let mut bench = Bench::new();
-            bench.forgetful = forgetful;
+            bench.memory = memory;
             let (good, asked, lost) = (bench.active(), bench.active(), bench.active());
             bench.ok(cancel(asked.execution, Some(5_000)));
             bench.ok(revoke(lost.execution));

@@ -11,6 +11,7 @@ use crate::rejection::Rejection;
 use crate::reply::Reply;
 use crate::workspace::Workspace;
 
+/// Runs an ended execution again, as often as its policy allows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
     pub execution: ExecutionId,

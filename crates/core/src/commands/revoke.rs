@@ -10,6 +10,7 @@ use crate::reply::Reply;
 use crate::state::AttemptOutcome;
 use crate::workspace::Workspace;
 
+/// Takes the lease of an execution away.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Revoke {
     pub execution: ExecutionId,

@@ -78,9 +78,9 @@ mod tests {
 
     #[test]
     fn ended_work_goes_with_every_trace_when_its_retention_is_over() {
-        for forgetful in [false, true] {
+        for memory in [Memory::Everything, Memory::Nothing] {
             let mut bench = Bench::new();
-            bench.forgetful = forgetful;
+            bench.memory = memory;
             let fence = bench.active();
             bench.ok(fail(fence));
             bench.pass(1_000);

@@ -7,6 +7,7 @@ use crate::id::ExecutionId;
 use crate::reply::Reply;
 use crate::workspace::Workspace;
 
+/// Sets and removes tags of an execution, all or nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tag {
     pub execution: ExecutionId,

@@ -7,6 +7,8 @@
 
 mod recent;
 pub mod table;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -99,6 +101,7 @@ pub enum Answer {
     Sweep(SweepPage),
 }
 
+/// The state of one partition that commands are decided on.
 #[derive(Debug)]
 pub struct Workspace {
     pub partition: PartitionId,
@@ -151,9 +154,16 @@ struct Marks {
 }
 
 impl Lists {
-    /// Drops what the batch itself has made pointless: payloads and attempts of what was removed after, and
-    /// results that a later result replaces.
+    /// Drops what the batch itself has made pointless: payloads and attempts of what was removed after,
+    /// results that a later result replaces, and messages that were sent and struck.
     fn leave_out_overwritten(&mut self) {
+        let sent = self.agenda_added.len();
+        let struck: FxHashSet<AgendaKey> = self.agenda_removed.iter().map(|(key, _)| *key).collect();
+        let added: FxHashSet<AgendaKey> = self.agenda_added.iter().map(|entry| entry.key).collect();
+        self.agenda_added.retain(|entry| !struck.contains(&entry.key));
+        if self.agenda_added.len() != sent {
+            self.agenda_removed.retain(|(key, _)| !added.contains(key));
+        }
         let purged = std::mem::take(&mut self.purged).into_iter();
         let purged: FxHashMap<_, _> =
             purged.map(|(id, payloads, attempts)| (id, (payloads, attempts))).collect();
@@ -418,7 +428,7 @@ impl Workspace {
     /// Plans the sweep after one that has just worked on a page: for what the page says comes next, and for
     /// what was written since the page was read and is not on it.
     pub fn plan_sweep(&mut self, next: Option<Ms>, not_before: Ms) {
-        let written = self.recent.take_sweep_by().into_iter().chain(self.batch_sweep_by);
+        let written = self.recent.sweep_by().into_iter().chain(self.batch_sweep_by);
         let dead = self.workers.values().filter_map(|worker| worker.remove_at());
         let next = next.into_iter().chain(written).chain(dead).min();
         self.set_sweep(next.map(|at| at.max(not_before)));
@@ -639,8 +649,9 @@ impl Workspace {
     }
 
     /// Keeps the cache near its size. Only between batches, with no load under way, and only for records
-    /// whose last change is committed (`settled` is the newest committed batch). Call it after every few
-    /// commits at the latest: what it forgets includes the list of what was not known to be stored.
+    /// whose last change is committed (`settled` is the newest committed batch). Call it whenever a
+    /// commit has landed: it also forgets which batches were not known to be stored, and until then each
+    /// sweep plans another one for them.
     pub fn evict(&mut self, settled: u64, executions_max: usize, window_max: usize) {
         if self.sweep_page.is_none() {
             self.recent.settle(settled);
@@ -761,150 +772,5 @@ fn net_execution(
         }
         (Some(_), None) => changes.executions.push(ExecutionChange::Purge(id)),
         _ => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::commands::testing::*;
-
-    #[test]
-    fn an_entry_that_was_struck_is_back_after_a_rollback_with_its_message() {
-        let mut bench = Bench::of(PartitionId(0), 3, Limits::default());
-        let before: Vec<_> = bench.ws.agenda().iter().map(|(key, it)| (*key, it.clone())).collect();
-        let entry = bench.messages().remove(0);
-        bench.ws.begin_command();
-        bench.ws.strike(entry.key);
-        bench.ws.roll_back();
-        let after: Vec<_> = bench.ws.agenda().iter().map(|(key, it)| (*key, it.clone())).collect();
-        assert_eq!(before, after);
-        assert!(bench.ws.agenda().is_whole());
-        bench.commit();
-    }
-
-    /// A bench whose store has three ready executions, of which a new server has read one.
-    fn half_read() -> (Bench, Vec<ExecutionId>) {
-        let mut bench = Bench::new();
-        let ids: Vec<_> = (0..3).map(|n| bench.create_with(|it| it.priority = -n)).collect();
-        bench.reopen();
-        let poll = bench.poll();
-        let class = bench.get(ids[0]).spec.class();
-        let window = bench.ws.ready_mut().window_mut(&poll.lanes[0], &class).unwrap();
-        let after = window.start_refill().unwrap();
-        let ask = Ask::Ready { lane: poll.lanes[0].clone(), class, after, limit: 1 };
-        bench.ws.learn(bench.store.answer(&ask));
-        bench.batch_size = 0;
-        (bench, ids)
-    }
-
-    #[test]
-    fn a_refill_does_not_bring_back_what_was_taken_in_a_batch_that_is_not_stored() {
-        for in_flight in [false, true] {
-            let (mut bench, ids) = half_read();
-            bench.ok(cancel(ids[1], None));
-            let changes = in_flight.then(|| bench.ws.take_batch(bench.now));
-            assert_eq!(bench.order(bench.poll()), [ids[0]]);
-            assert_eq!(bench.order(bench.poll()), [ids[2]], "in flight: {in_flight}");
-            changes.into_iter().for_each(|changes| bench.store.apply(changes));
-            bench.commit();
-            assert_eq!(bench.state(ids[1]).0, "cancelled");
-        }
-    }
-
-    #[test]
-    fn a_refill_does_not_miss_what_was_added_in_a_batch_that_is_not_stored() {
-        for in_flight in [false, true] {
-            let (mut bench, ids) = half_read();
-            let new = bench.create_with(|it| it.priority = -9);
-            let changes = in_flight.then(|| bench.ws.take_batch(bench.now));
-            assert_eq!(bench.order(bench.poll()), [ids[0]]);
-            assert_eq!(bench.order(bench.poll()), [ids[1], ids[2], new], "in flight: {in_flight}");
-            changes.into_iter().for_each(|changes| bench.store.apply(changes));
-            bench.commit();
-        }
-    }
-
-    #[test]
-    fn an_agenda_refill_sees_timers_of_batches_that_are_not_stored() {
-        for in_flight in [false, true] {
-            let mut bench = Bench::of(PartitionId(0), 2, Limits::default());
-            let fence = bench.active();
-            bench.ok(bury(bench.worker));
-            bench.ws.agenda_mut().reset();
-            bench.batch_size = 0;
-            let acknowledged = bench.messages().remove(0).key;
-            let late = bench.create_with(|it| it.deadline = Some(crate::commands::When::In(99)));
-            bench.ok(complete(fence));
-            bench.ok(set_lane("default"));
-            let changes = in_flight.then(|| bench.ws.take_batch(bench.now));
-            let after = bench.ws.agenda_mut().start_refill().unwrap();
-            bench.ws.learn(bench.store.answer(&Ask::Agenda { after, limit: 100 }));
-            assert!(
-                bench.ws.agenda().contains(&AgendaKey { due: bench.now + 99, subject: Subject::Timer(late) })
-            );
-            bench.ok(crate::commands::Acknowledge { entry: acknowledged });
-            changes.into_iter().for_each(|changes| bench.store.apply(changes));
-            // The commit compares the agenda in memory with the stored one.
-            bench.commit();
-        }
-    }
-
-    #[test]
-    fn what_is_created_and_removed_in_one_batch_leaves_nothing_but_events() {
-        let mut bench = Bench::new();
-        let tables = bench.store.clone();
-        bench.batch_size = 0;
-        let fence = bench.active_with(|it| it.deadline = Some(crate::commands::When::In(5_000)));
-        bench.ok(complete(fence));
-        bench.ok(remove(fence.execution));
-        bench.commit();
-        let mut after = bench.store.clone();
-        assert_eq!(bench.facts(fence.execution).last(), Some(&"removed"));
-        after.events.truncate(tables.events.len());
-        // A sweep that finds nothing is harmless.
-        after.agenda.retain(|key, _| key.subject != Subject::Sweep);
-        assert_eq!(Model { header: tables.header, ..after }, tables);
-    }
-
-    #[test]
-    fn an_id_removed_and_used_again_in_one_batch_is_another_execution() {
-        for batch_size in [1, 100] {
-            let mut bench = Bench::new();
-            let create = bench.submission();
-            bench.ok(create.clone());
-            let fence = bench.claim();
-            bench.ok(fail(fence));
-            bench.pass(1_000);
-            let fence = bench.claim();
-            bench.ok(complete(fence));
-            bench.batch_size = batch_size;
-            bench.ok(replay(create.id));
-            bench.claim();
-            bench.ok(cancel(create.id, None));
-            bench.ok(remove(create.id));
-            let other = crate::commands::Create { input: Payload::json("[]"), ..create.clone() };
-            bench.ok(other);
-            bench.commit();
-            assert_eq!(bench.store.attempts.len(), 0);
-            let payloads: Vec<_> = bench.store.payloads.values().map(|it| &*it.bytes).collect();
-            assert_eq!(payloads, [b"[]"]);
-            assert_eq!(bench.get(create.id).spec.input_bytes, 2);
-            assert_eq!(bench.get(create.id).live.epoch, 0);
-        }
-    }
-
-    #[test]
-    fn the_newer_of_two_results_in_one_batch_is_written() {
-        let mut bench = Bench::new();
-        bench.batch_size = 0;
-        let fence = bench.active();
-        bench.ok(complete(fence));
-        bench.ok(replay(fence.execution));
-        let fence = bench.claim();
-        bench.ok(crate::commands::Complete { result: Some(Payload::json("2")), ..complete(fence) });
-        bench.commit();
-        let key = PayloadKey { execution: fence.execution, slot: crate::payload::Slot::Result };
-        assert_eq!(&*bench.store.payloads[&key].bytes, b"2");
     }
 }

@@ -51,10 +51,9 @@ impl RecentBatches {
         self.0.clear();
     }
 
-    /// The first time at which something that these batches wrote may be swept. It is told once: the sweep
-    /// that is planned for it reads a later page.
-    pub fn take_sweep_by(&mut self) -> Option<Ms> {
-        self.0.iter_mut().filter_map(|recent| recent.sweep_by.take()).min()
+    /// The first time at which something that these batches wrote may be swept.
+    pub fn sweep_by(&self) -> Option<Ms> {
+        self.0.iter().filter_map(|recent| recent.sweep_by).min()
     }
 }
 
