@@ -1,4 +1,0 @@
-//! The store that keeps everything in memory.
-
-#[derive(Debug)]
-pub struct MemoryStore;

@@ -1,0 +1,112 @@
+//! What a partition answers to the asks of a load.
+
+use std::ops::Bound::{Excluded, Unbounded};
+
+use ff_core::agenda::{AgendaEntry, AgendaKey, Subject};
+use ff_core::change::EndedEntry;
+use ff_core::class::Class;
+use ff_core::key::{Ask, Key};
+use ff_core::ready::Place;
+use ff_core::workspace::{Answer, Opening, SweepPage};
+use ff_core::{ExecutionId, LaneName, Ms};
+
+use super::partition::Partition;
+
+impl Partition {
+    pub(super) fn answer(&self, ask: &Ask) -> Answer {
+        match ask {
+            Ask::Record(key) => self.record(key),
+            Ask::Opening => Answer::Opening(Box::new(self.opening())),
+            Ask::Ready { lane, class, after, limit } => self.ready_after(lane, class, *after, *limit),
+            Ask::Agenda { after, limit } => self.agenda_after(*after, *limit),
+            Ask::Sweep { now, events_before, limit } => {
+                Answer::Sweep(self.sweep_page(*now, *events_before, *limit))
+            }
+        }
+    }
+
+    fn record(&self, key: &Key) -> Answer {
+        match key {
+            Key::Execution(id) => Answer::Execution(*id, self.executions.get(id).cloned()),
+            Key::Dedup(key) => Answer::Dedup(key.clone(), self.dedup.get(key).copied()),
+            Key::Lane(name) => Answer::Lane(name.clone(), self.lanes.get(name).cloned()),
+            Key::Worker(id) => Answer::Worker(*id, self.workers.get(id).cloned()),
+        }
+    }
+
+    fn opening(&self) -> Opening {
+        Opening {
+            header: self.header,
+            links: self.links.values().copied().collect(),
+            lanes: self.lanes.values().cloned().collect(),
+            workers: self.workers.values().cloned().collect(),
+            ready_counts: self.ready_totals(),
+            leases: self.leases.iter().copied().collect(),
+        }
+    }
+
+    /// The ready counters as others see them: none with zero or less.
+    pub(super) fn ready_totals(&self) -> Vec<(LaneName, Class, u64)> {
+        let counts = self.ready_counts.iter();
+        let positive = counts.filter_map(|(key, count)| Some((key, u64::try_from(*count).ok()?)));
+        positive.map(|((lane, class), count)| (lane.clone(), class.clone(), count)).collect()
+    }
+
+    fn ready_after(&self, lane: &LaneName, class: &Class, after: Place, limit: usize) -> Answer {
+        let key = (lane.clone(), class.clone());
+        let places = self.ready.get(&key).into_iter();
+        let entries: Vec<_> = places
+            .flat_map(|places| places.range((Excluded(after), Unbounded)))
+            .take(limit)
+            .map(|(place, id)| (*place, *id))
+            .collect();
+        let executions = entries.iter().filter_map(|(_, id)| self.executions.get(id).cloned()).collect();
+        let (lane, class) = key;
+        Answer::Ready { lane, class, limit, entries, executions }
+    }
+
+    fn agenda_after(&self, after: Ms, limit: usize) -> Answer {
+        let mut entries: Vec<AgendaEntry> = Vec::new();
+        let mut reached = Ms::MAX;
+        // The lowest subject of the first millisecond after.
+        let first = Subject::Timer(ExecutionId(uuid::Uuid::nil()));
+        let from = after.checked_add(1).map(|due| AgendaKey { due, subject: first });
+        for (key, message) in from.into_iter().flat_map(|from| self.agenda.range(from..)) {
+            if let Some(last) = entries.last().filter(|_| entries.len() >= limit)
+                && last.key.due != key.due
+            {
+                reached = last.key.due;
+                break;
+            }
+            entries.push(AgendaEntry { key: *key, message: message.clone() });
+        }
+        Answer::Agenda { entries, reached }
+    }
+
+    fn sweep_page(&self, now: Ms, events_before: Ms, limit: usize) -> SweepPage {
+        let ended = self.ended.iter().take_while(|entry| entry.remove_at <= now).take(limit);
+        let expired = self.dedup_expiry.iter().take_while(|(at, _)| *at <= now).take(limit);
+        let dedup = expired.filter_map(|(_, key)| Some((key.clone(), *self.dedup.get(key)?)));
+        let old = self.events.partition_point(|event| event.at < events_before);
+        let oldest_kept = self.events.get(old);
+        let events_below =
+            (old > 0).then(|| oldest_kept.map_or(self.header.next_event, |event| event.number));
+        let keep_ms = now.saturating_sub(events_before);
+        let next = [
+            self.ended_after(now).map(|entry| entry.remove_at),
+            self.dedup_expiry.iter().find(|(at, _)| *at > now).map(|(at, _)| *at),
+            oldest_kept.map(|event| event.at.saturating_add(keep_ms)),
+        ];
+        SweepPage {
+            ended: ended.copied().collect(),
+            dedup: dedup.collect(),
+            events_below,
+            next: next.into_iter().flatten().min(),
+        }
+    }
+
+    fn ended_after(&self, now: Ms) -> Option<&EndedEntry> {
+        let last = EndedEntry { remove_at: now, execution: ExecutionId(uuid::Uuid::max()) };
+        self.ended.range((Excluded(last), Unbounded)).next()
+    }
+}
