@@ -1,1 +1,41 @@
 //! FlowFabric on an embedded SQLite file.
+//!
+//! One thread of ours owns the only connection that writes. It takes every commit that is waiting, applies
+//! them in one transaction, each guarded alone by its partition's version, and answers all of them after the
+//! flush. A few threads read. Other processes may use the same file at the same time.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | the store itself, and what can be set | [`SqliteStore`], [`Options`] |
+//! | opening a file, the schema and its numbers | `open.rs`, `schema.rs`, `sql/migrations` |
+//! | group commit | `writer.rs`; what one commit writes: `apply.rs`, `events.rs`, `keys.rs` |
+//! | reading at one version | `load.rs`, `records.rs`; questions people ask: `listing.rs`, `log.rs`, `status.rs` |
+//! | who serves this file, and who has died | `presence.rs` |
+//! | what operators read when something is wrong | `error.rs` |
+//! | copies, figures | `backup.rs`, [`Stats`] |
+//!
+//! Every statement has a file of its own under `sql/`, named by what it does.
+
+mod apply;
+mod backup;
+mod error;
+mod events;
+mod keys;
+mod listing;
+mod load;
+mod log;
+mod open;
+mod options;
+mod presence;
+mod reader;
+mod records;
+mod schema;
+mod sql;
+mod stats;
+mod status;
+mod store;
+mod writer;
+
+pub use options::{Options, Synchronous};
+pub use stats::Stats;
+pub use store::SqliteStore;

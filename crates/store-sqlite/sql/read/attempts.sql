@@ -1,0 +1,1 @@
+SELECT record FROM attempts WHERE execution = ?1 ORDER BY number

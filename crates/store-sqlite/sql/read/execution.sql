@@ -1,0 +1,1 @@
+SELECT partition, spec, live FROM executions WHERE id = ?1

@@ -1,0 +1,1 @@
+SELECT record FROM lanes WHERE partition = ?1 ORDER BY name

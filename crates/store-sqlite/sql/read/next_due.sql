@@ -1,0 +1,1 @@
+SELECT min(due) FROM agenda WHERE partition = ?1

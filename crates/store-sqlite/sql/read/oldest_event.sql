@@ -1,0 +1,1 @@
+SELECT min(first) FROM events WHERE partition = ?1

@@ -1,0 +1,1 @@
+SELECT lane, class, n FROM ready_counts WHERE partition = ?1 AND n > 0 ORDER BY lane, class

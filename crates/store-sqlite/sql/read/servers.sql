@@ -1,0 +1,1 @@
+SELECT name FROM servers ORDER BY name

@@ -1,0 +1,1 @@
+SELECT record FROM workers WHERE partition = ?1 AND instance = ?2

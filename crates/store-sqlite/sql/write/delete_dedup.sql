@@ -1,0 +1,1 @@
+DELETE FROM dedup WHERE partition = ?1 AND namespace = ?2 AND key = ?3

@@ -1,0 +1,1 @@
+DELETE FROM events WHERE partition = ?1 AND first < ?2

@@ -1,0 +1,1 @@
+DELETE FROM executions WHERE id = ?1

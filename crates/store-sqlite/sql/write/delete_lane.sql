@@ -1,0 +1,1 @@
+DELETE FROM lanes WHERE partition = ?1 AND name = ?2

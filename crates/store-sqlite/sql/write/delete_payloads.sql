@@ -1,0 +1,1 @@
+DELETE FROM payloads WHERE execution = ?1

@@ -1,0 +1,1 @@
+DELETE FROM servers WHERE name = ?1

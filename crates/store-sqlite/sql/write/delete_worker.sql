@@ -1,0 +1,1 @@
+DELETE FROM workers WHERE partition = ?1 AND instance = ?2

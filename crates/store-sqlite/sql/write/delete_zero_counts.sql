@@ -1,0 +1,1 @@
+DELETE FROM counts WHERE partition = ?1 AND n = 0

@@ -1,0 +1,1 @@
+DELETE FROM ready_counts WHERE partition = ?1 AND n = 0

@@ -1,0 +1,341 @@
+//! What one commit writes: its changes, row by row, through statements that are prepared once.
+
+use ff_core::Ms;
+use ff_core::agenda::{AgendaEntry, AgendaKey, Subject};
+use ff_core::change::{Changes, ExecutionChange};
+use ff_core::class::Class;
+use ff_core::execution::Execution;
+use ff_core::ready::ReadyEntry;
+use ff_store::{Commit, Version};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, Statement, ToSql, params};
+use serde::Serialize;
+
+use crate::events::EventWriter;
+use crate::keys::{KEPT_MS, KEPT_VERSIONS, PackedKeys};
+use crate::sql::write;
+
+/// Old commit rows go in steps: every so many commits, at most twice as many rows.
+const PRUNE_EVERY: u64 = 64;
+const PRUNE_ROWS: i64 = 128;
+/// Counters that fell to zero are rare; their rows may stay for a while.
+const SWEEP_COUNTERS_EVERY: u64 = 8_192;
+
+/// JSON on its way into a text column, without a second look at its encoding.
+pub(crate) struct Text<'a>(pub(crate) &'a [u8]);
+
+impl ToSql for Text<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(ValueRef::Text(self.0)))
+    }
+}
+
+/// Numbers count commits and events; none comes near the limit.
+pub(crate) fn int(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn encode<T: Serialize + ?Sized>(buffer: &mut Vec<u8>, value: &T) -> rusqlite::Result<()> {
+    buffer.clear();
+    serde_json::to_writer(buffer, value)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+macro_rules! statements {
+    ($($name:ident)+) => {
+        #[derive(Debug)]
+        struct Statements<'c> { $($name: Statement<'c>),+ }
+
+        impl<'c> Statements<'c> {
+            fn prepare(conn: &'c Connection) -> rusqlite::Result<Self> {
+                Ok(Statements { $($name: conn.prepare(write::$name)?),+ })
+            }
+        }
+    };
+}
+
+statements!(
+    add_count add_ready_count delete_agenda delete_attempts delete_dedup delete_ended delete_execution
+    delete_lane delete_payloads delete_ready delete_worker delete_zero_counts delete_zero_ready_counts
+    insert_commit insert_execution insert_ready newest_commit prune_commits put_agenda put_attempt put_dedup
+    put_ended put_lane put_link put_payload put_worker update_execution
+);
+
+/// Statements and buffers of the writer.
+#[derive(Debug)]
+pub(crate) struct Apply<'c> {
+    sql: Statements<'c>,
+    events: EventWriter<'c>,
+    spec: Vec<u8>,
+    json: Vec<u8>,
+    class: ClassText,
+    keys: PackedKeys,
+    /// Statements run since the last look.
+    ran: u64,
+}
+
+impl<'c> Apply<'c> {
+    pub(crate) fn prepare(conn: &'c Connection) -> rusqlite::Result<Self> {
+        Ok(Apply {
+            sql: Statements::prepare(conn)?,
+            events: EventWriter::prepare(conn)?,
+            spec: Vec::new(),
+            json: Vec::new(),
+            class: ClassText::default(),
+            keys: PackedKeys::default(),
+            ran: 0,
+        })
+    }
+
+    pub(crate) fn take_ran(&mut self) -> u64 {
+        std::mem::take(&mut self.ran)
+    }
+
+    /// Where a partition stands inside the transaction.
+    pub(crate) fn version(&mut self, partition: i64) -> rusqlite::Result<Version> {
+        self.ran += 1;
+        let mut rows = self.sql.newest_commit.query([partition])?;
+        match rows.next()? {
+            None => Ok(Version::NONE),
+            Some(row) => crate::records::version(row),
+        }
+    }
+
+    /// Writes a commit whose guard holds.
+    pub(crate) fn commit(&mut self, commit: &Commit, at: Ms) -> rusqlite::Result<()> {
+        let partition = i64::from(commit.partition.0);
+        let changes = &commit.changes;
+        self.executions(partition, changes)?;
+        self.lists(partition, changes)?;
+        self.settings(partition, changes)?;
+        self.counters(partition, changes)?;
+        self.ran += self.events.append(partition, &changes.events, &mut self.json)?;
+        if let Some(below) = changes.events_trimmed_below {
+            self.events.trim_below(partition, below, &mut self.json)?;
+            self.ran += 2;
+        }
+        self.log(partition, commit, at)
+    }
+
+    fn executions(&mut self, partition: i64, changes: &Changes) -> rusqlite::Result<()> {
+        for change in &changes.executions {
+            match change {
+                ExecutionChange::Insert(execution) => self.insert_execution(partition, execution)?,
+                ExecutionChange::Update(execution) => self.update_execution(execution)?,
+                ExecutionChange::Purge(id) => {
+                    let id = id.0.as_bytes();
+                    self.sql.delete_execution.execute(params![id])?;
+                    self.sql.delete_payloads.execute(params![id])?;
+                    self.sql.delete_attempts.execute(params![id])?;
+                    self.ran += 2;
+                }
+            }
+        }
+        self.ran += changes.executions.len() as u64;
+        Ok(())
+    }
+
+    fn insert_execution(&mut self, partition: i64, execution: &Execution) -> rusqlite::Result<()> {
+        let spec = &execution.spec;
+        encode(&mut self.spec, &**spec)?;
+        encode(&mut self.json, &execution.live)?;
+        self.sql.insert_execution.execute(params![
+            execution.id.0.as_bytes(),
+            partition,
+            spec.namespace.as_str(),
+            spec.lane.as_str(),
+            spec.kind.as_str(),
+            spec.created_at,
+            execution.public_state().word(),
+            execution.reason().word(),
+            execution.live.changed_at,
+            execution.lease().map(|lease| lease.instance.0.as_bytes()),
+            Text(&self.spec),
+            Text(&self.json),
+        ])?;
+        Ok(())
+    }
+
+    fn update_execution(&mut self, execution: &Execution) -> rusqlite::Result<()> {
+        encode(&mut self.json, &execution.live)?;
+        let updated = self.sql.update_execution.execute(params![
+            execution.id.0.as_bytes(),
+            execution.public_state().word(),
+            execution.reason().word(),
+            execution.live.changed_at,
+            execution.lease().map(|lease| lease.instance.0.as_bytes()),
+            Text(&self.json),
+        ])?;
+        // An update of nothing means that decision and store disagree; better to refuse than to drift.
+        if updated == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(updated)) }
+    }
+
+    /// The ordered lists, and what is kept beside executions. Removals come first: an entry may move.
+    fn lists(&mut self, partition: i64, changes: &Changes) -> rusqlite::Result<()> {
+        for ReadyEntry { lane, class, rank, number, .. } in &changes.ready_removed {
+            let class = self.class.of(class);
+            let row = params![partition, lane.as_str(), class, rank, int(*number)];
+            self.sql.delete_ready.execute(row)?;
+        }
+        for ReadyEntry { lane, class, rank, number, execution } in &changes.ready_added {
+            let class = self.class.of(class);
+            let id = execution.0.as_bytes();
+            let row = params![partition, lane.as_str(), class, rank, int(*number), id];
+            self.sql.insert_ready.execute(row)?;
+        }
+        for AgendaKey { due, subject } in &changes.agenda_removed {
+            self.sql.delete_agenda.execute(params![
+                partition,
+                due,
+                subject.kind(),
+                SubjectColumn(subject)
+            ])?;
+        }
+        for AgendaEntry { key: AgendaKey { due, subject }, message } in &changes.agenda_added {
+            if let Some(message) = message {
+                encode(&mut self.json, &**message)?;
+            }
+            let message = message.as_ref().map(|_| Text(&self.json));
+            let row = params![partition, due, subject.kind(), SubjectColumn(subject), message];
+            self.sql.put_agenda.execute(row)?;
+        }
+        for entry in &changes.ended_removed {
+            let row = params![partition, entry.remove_at, entry.execution.0.as_bytes()];
+            self.sql.delete_ended.execute(row)?;
+        }
+        for entry in &changes.ended_added {
+            let row = params![partition, entry.remove_at, entry.execution.0.as_bytes()];
+            self.sql.put_ended.execute(row)?;
+        }
+        for (key, payload) in &changes.payloads {
+            let id = key.execution.0.as_bytes();
+            let row = params![id, key.slot.word(), &*payload.content_type, &payload.bytes[..]];
+            self.sql.put_payload.execute(row)?;
+        }
+        for (id, attempt) in &changes.attempts {
+            encode(&mut self.json, attempt)?;
+            self.sql.put_attempt.execute(params![id.0.as_bytes(), attempt.number, Text(&self.json)])?;
+        }
+        self.ran += (changes.rows() - changes.executions.len()) as u64;
+        Ok(())
+    }
+
+    fn settings(&mut self, partition: i64, changes: &Changes) -> rusqlite::Result<()> {
+        for (key, dedup) in &changes.dedup {
+            let namespace = key.namespace.as_str();
+            match dedup {
+                Some(dedup) => {
+                    let id = dedup.execution.0.as_bytes();
+                    let row = params![partition, namespace, &*key.key, id, dedup.expires_at];
+                    self.sql.put_dedup.execute(row)?
+                }
+                None => self.sql.delete_dedup.execute(params![partition, namespace, &*key.key])?,
+            };
+        }
+        for (name, lane) in &changes.lanes {
+            match lane {
+                Some(lane) => {
+                    encode(&mut self.json, &**lane)?;
+                    let row = params![partition, name.as_str(), lane.mode.word(), Text(&self.json)];
+                    self.sql.put_lane.execute(row)?
+                }
+                None => self.sql.delete_lane.execute(params![partition, name.as_str()])?,
+            };
+        }
+        for (instance, worker) in &changes.workers {
+            let id = instance.0.as_bytes();
+            match worker {
+                Some(worker) => {
+                    encode(&mut self.json, &**worker)?;
+                    let (name, mode) = (worker.name.as_str(), worker.mode.word());
+                    self.sql.put_worker.execute(params![partition, id, name, mode, Text(&self.json)])?
+                }
+                None => self.sql.delete_worker.execute(params![partition, id])?,
+            };
+        }
+        for link in &changes.links {
+            let row = params![partition, link.peer.0, int(link.sent), int(link.received)];
+            self.sql.put_link.execute(row)?;
+        }
+        Ok(())
+    }
+
+    fn counters(&mut self, partition: i64, changes: &Changes) -> rusqlite::Result<()> {
+        for (key, delta) in &changes.counts {
+            let (namespace, lane) = (key.namespace.as_str(), key.lane.as_str());
+            let (kind, state) = (key.kind.as_str(), key.state.word());
+            self.sql.add_count.execute(params![partition, namespace, lane, kind, state, delta])?;
+        }
+        for ((lane, class), delta) in &changes.ready_counts {
+            let row = params![partition, lane.as_str(), self.class.of(class), delta];
+            self.sql.add_ready_count.execute(row)?;
+        }
+        self.ran += (changes.counts.len() + changes.ready_counts.len()) as u64;
+        Ok(())
+    }
+
+    /// The row that makes it the partition's newest version, and from time to time the end of old rows.
+    fn log(&mut self, partition: i64, commit: &Commit, at: Ms) -> rusqlite::Result<()> {
+        let number = commit.expected.number + 1;
+        let header = &commit.changes.header;
+        self.keys
+            .fill(&commit.changes)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        self.sql.insert_commit.execute(params![
+            partition,
+            int(number),
+            commit.id.0.as_bytes(),
+            commit.expected.id.0.as_bytes(),
+            at,
+            int(header.next_event),
+            header.sweep_at,
+            header.now,
+            self.keys.executions(),
+            self.keys.others().map(Text),
+        ])?;
+        self.ran += 1;
+        if number.is_multiple_of(PRUNE_EVERY) && number > KEPT_VERSIONS {
+            let row = params![partition, int(number - KEPT_VERSIONS), at - KEPT_MS, PRUNE_ROWS];
+            self.sql.prune_commits.execute(row)?;
+            self.ran += 1;
+        }
+        if number.is_multiple_of(SWEEP_COUNTERS_EVERY) {
+            self.sql.delete_zero_counts.execute([partition])?;
+            self.sql.delete_zero_ready_counts.execute([partition])?;
+            self.ran += 2;
+        }
+        Ok(())
+    }
+}
+
+/// Ids as blobs, the rest as text; the view shows all of them as text.
+struct SubjectColumn<'a>(&'a Subject);
+
+impl ToSql for SubjectColumn<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self.0 {
+            Subject::Timer(id) => ToSqlOutput::Borrowed(ValueRef::Blob(id.0.as_bytes())),
+            Subject::WorkerTimer(id) | Subject::WorkerLeases(id) => {
+                ToSqlOutput::Borrowed(ValueRef::Blob(id.0.as_bytes()))
+            }
+            Subject::Sweep | Subject::Deliver { .. } => ToSqlOutput::from(self.0.text()),
+        })
+    }
+}
+
+/// The text of the class seen last: entries of one class mostly come together.
+#[derive(Debug, Default)]
+struct ClassText {
+    class: Option<Class>,
+    text: String,
+}
+
+impl ClassText {
+    fn of(&mut self, class: &Class) -> &str {
+        if self.class.as_ref() != Some(class) {
+            self.text = class.to_string();
+            self.class = Some(class.clone());
+        }
+        &self.text
+    }
+}

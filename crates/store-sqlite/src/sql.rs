@@ -1,0 +1,55 @@
+//! The statements, each from its own file.
+
+macro_rules! statements {
+    ($folder:literal: $($name:ident)+) => {
+        $(#[allow(non_upper_case_globals)]
+        pub(crate) const $name: &str =
+            include_str!(concat!("../sql/", $folder, "/", stringify!($name), ".sql"));)+
+
+        /// All of this folder, with their names.
+        #[cfg(test)]
+        pub(crate) const ALL: &[(&str, &str)] = &[$((stringify!($name), $name)),+];
+    };
+}
+
+pub(crate) mod write {
+    statements!("write":
+        add_count add_ready_count delete_agenda delete_attempts delete_dedup delete_ended
+        delete_events_below delete_execution delete_lane delete_payloads delete_ready delete_server
+        delete_worker delete_zero_counts delete_zero_ready_counts events_across insert_commit insert_events
+        insert_execution insert_ready newest_commit prune_commits put_agenda put_attempt put_dedup put_ended
+        put_lane put_link put_payload put_server put_worker update_execution
+    );
+}
+
+pub(crate) mod read {
+    statements!("read":
+        agenda attempts commit_id commits_after counts dedup dedup_expired ended events_at_or_after
+        events_from execution executions_newest_first executions_oldest_first lane lanes leases links
+        newest_commit next_due next_removal oldest_event payload ready ready_counts servers worker workers
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema;
+
+    #[test]
+    fn every_statement_prepares_against_a_migrated_database_and_every_file_is_a_statement() {
+        let mut conn = rusqlite::Connection::open_in_memory().unwrap();
+        schema::migrate(&mut conn, 1).unwrap();
+        for (folder, all) in [("write", write::ALL), ("read", read::ALL)] {
+            for (name, sql) in all {
+                conn.prepare(sql).unwrap_or_else(|error| panic!("{folder}/{name}.sql: {error}"));
+            }
+            let files = std::fs::read_dir(format!("{}/sql/{folder}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+            let mut files: Vec<String> =
+                files.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+            files.sort();
+            let mut names: Vec<String> = all.iter().map(|(name, _)| format!("{name}.sql")).collect();
+            names.sort();
+            assert_eq!(files, names);
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Group commit: the one thread that writes.
+//!
+//! It takes every commit that is waiting, applies them in one transaction in the order in which they came,
+//! and answers all of them after the flush. While it flushes, the next ones gather; nobody waits for a timer.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use ff_core::PartitionId;
+use ff_store::{Clock, Commit, Outcome, StoreError, Version};
+use rusqlite::{Connection, Statement};
+use rustc_hash::FxHashMap;
+use tokio::sync::oneshot;
+
+use crate::apply::Apply;
+use crate::error::{closed, explain, is_refusal, no_partition};
+use crate::open::PAGE_BYTES;
+use crate::stats::{Counters, add};
+
+/// One transaction takes no more than about so many records, so that the first caller does not wait for all.
+const ROWS_MAX: usize = 16_384;
+/// The log is moved into the file when it holds so many pages. Hot pages are written to the log many times
+/// and moved once, so a long log is cheaper; this is 16 MiB.
+const CHECKPOINT_PAGES: u32 = 4_096;
+
+/// Something to do for the writer.
+pub(crate) enum Job {
+    Commit(Request),
+    Stop,
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Job::Commit(_) => "Commit",
+            Job::Stop => "Stop",
+        })
+    }
+}
+
+pub(crate) struct Request {
+    pub(crate) commits: Vec<Commit>,
+    pub(crate) reply: oneshot::Sender<Vec<Outcome>>,
+}
+
+/// What the thread knows of its store.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) file: PathBuf,
+    pub(crate) partitions: u16,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) wal_pages: Arc<AtomicU32>,
+}
+
+/// The handle of the thread.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    jobs: Sender<Job>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    pub(crate) fn start(conn: Connection, around: Surroundings) -> Result<Writer, StoreError> {
+        let (jobs, waiting) = channel();
+        let (started, start) = channel();
+        let file = around.file.clone();
+        let run = move || match Group::prepare(&conn, around) {
+            Ok(mut group) => {
+                let _ = started.send(Ok(()));
+                group.run(&conn, &waiting);
+            }
+            Err(error) => drop(started.send(Err(error))),
+        };
+        let thread =
+            std::thread::Builder::new().name("sqlite writer".into()).spawn(run).map_err(|error| {
+                StoreError::Unavailable(format!("{}: no thread to write with: {error}", file.display()))
+            })?;
+        match start.recv() {
+            Ok(Ok(())) => Ok(Writer { jobs, thread: Mutex::new(Some(thread)) }),
+            Ok(Err(error)) => Err(explain(&file, &error)),
+            Err(_) => Err(closed(&file)),
+        }
+    }
+
+    /// Puts a job in the queue, in the order of calls. Gives it back if the writer has ended.
+    pub(crate) fn send(&self, job: Job) -> Result<(), Box<Job>> {
+        self.jobs.send(job).map_err(|refused| Box::new(refused.0))
+    }
+
+    /// Lets it finish what is queued and waits for its end.
+    pub(crate) fn stop(&self) {
+        let _ = self.jobs.send(Job::Stop);
+        let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How a transaction went wrong.
+enum Trouble {
+    /// A record of some commit is at fault; the others can be written without it.
+    Refusal,
+    /// Nothing of it was written.
+    Nothing(StoreError),
+    /// The flush failed: it may be there after a restart.
+    Unknown(String),
+}
+
+struct Group<'c> {
+    around: Surroundings,
+    apply: Apply<'c>,
+    begin: Statement<'c>,
+    commit: Statement<'c>,
+    /// Pages in the log after the transaction before.
+    wal_pages: u32,
+}
+
+impl<'c> Group<'c> {
+    fn prepare(conn: &'c Connection, around: Surroundings) -> rusqlite::Result<Self> {
+        Ok(Group {
+            around,
+            apply: Apply::prepare(conn)?,
+            begin: conn.prepare("BEGIN IMMEDIATE")?,
+            commit: conn.prepare("COMMIT")?,
+            wal_pages: 0,
+        })
+    }
+
+    fn run(&mut self, conn: &Connection, jobs: &Receiver<Job>) {
+        let mut requests = Vec::new();
+        while let Ok(first) = jobs.recv() {
+            let (mut rows, mut next, mut stop) = (0, Some(first), false);
+            while let Some(job) = next.take() {
+                match job {
+                    Job::Commit(request) => {
+                        rows += request.commits.iter().map(|it| it.changes.rows()).sum::<usize>();
+                        requests.push(request);
+                        next = if rows < ROWS_MAX { jobs.try_recv().ok() } else { None };
+                    }
+                    Job::Stop => stop = true,
+                }
+            }
+            if !requests.is_empty() {
+                let outcomes = self.transact(conn, &requests, rows as u64);
+                for (request, outcomes) in requests.drain(..).zip(outcomes) {
+                    // Nobody may be listening any more; what was written stays.
+                    let _ = request.reply.send(outcomes);
+                }
+            }
+            self.settle_log(conn);
+            if stop {
+                break;
+            }
+        }
+    }
+
+    fn transact(&mut self, conn: &Connection, requests: &[Request], rows: u64) -> Vec<Vec<Outcome>> {
+        let tried = match self.attempt(conn, requests, Guarding::Together) {
+            Err(Trouble::Refusal) => self.attempt(conn, requests, Guarding::Each),
+            tried => tried,
+        };
+        let counters = &self.around.counters;
+        add(&counters.statements, self.apply.take_ran() + 2);
+        let outcomes = tried.unwrap_or_else(|trouble| {
+            let outcome = match trouble {
+                Trouble::Nothing(error) => Outcome::Failed(error),
+                Trouble::Unknown(text) => Outcome::Unknown(text),
+                Trouble::Refusal => Outcome::Failed(closed(&self.around.file)),
+            };
+            requests.iter().map(|it| vec![outcome.clone(); it.commits.len()]).collect()
+        });
+        let all = || outcomes.iter().flatten();
+        let written = all().filter(|it| matches!(it, Outcome::Committed { .. })).count();
+        let conflicts = all().filter(|it| matches!(it, Outcome::Conflict)).count();
+        add(&counters.commits, written as u64);
+        add(&counters.conflicts, conflicts as u64);
+        add(&counters.failures, (all().count() - written - conflicts) as u64);
+        counters.transaction(if written > 0 { rows } else { 0 });
+        outcomes
+    }
+
+    /// One transaction for all. The fast way has no savepoints: they would copy every page that is touched.
+    fn attempt(
+        &mut self,
+        conn: &Connection,
+        requests: &[Request],
+        guarding: Guarding,
+    ) -> Result<Vec<Vec<Outcome>>, Trouble> {
+        let file = &self.around.file;
+        self.begin.execute([]).map_err(|error| Trouble::Nothing(explain(file, &error)))?;
+        let filled = self.fill(conn, requests, guarding);
+        let mut outcomes = match filled {
+            Ok(outcomes) => outcomes,
+            Err(trouble) => {
+                self.roll_back(conn);
+                return Err(trouble);
+            }
+        };
+        if let Err(error) = self.commit.execute([]) {
+            self.roll_back(conn);
+            let file = &self.around.file;
+            return Err(match error.sqlite_error_code() {
+                // The frame that would have made it a commit did not fit.
+                Some(rusqlite::ErrorCode::DiskFull) => Trouble::Nothing(explain(file, &error)),
+                _ => Trouble::Unknown(explain(file, &error).to_string()),
+            });
+        }
+        let now = self.around.clock.now();
+        for outcome in outcomes.iter_mut().flatten() {
+            if let Outcome::Committed { now: at } = outcome {
+                *at = now;
+            }
+        }
+        Ok(outcomes)
+    }
+
+    fn fill(
+        &mut self,
+        conn: &Connection,
+        requests: &[Request],
+        guarding: Guarding,
+    ) -> Result<Vec<Vec<Outcome>>, Trouble> {
+        let mut versions = FxHashMap::default();
+        let mut all = Vec::with_capacity(requests.len());
+        for request in requests {
+            let mut outcomes = Vec::with_capacity(request.commits.len());
+            for commit in &request.commits {
+                outcomes.push(self.one(conn, &mut versions, commit, guarding)?);
+            }
+            all.push(outcomes);
+        }
+        Ok(all)
+    }
+
+    fn one(
+        &mut self,
+        conn: &Connection,
+        versions: &mut FxHashMap<PartitionId, Version>,
+        commit: &Commit,
+        guarding: Guarding,
+    ) -> Result<Outcome, Trouble> {
+        let file = &self.around.file;
+        let partition = commit.partition;
+        if partition.0 >= self.around.partitions {
+            return Ok(Outcome::Failed(no_partition(file, partition, self.around.partitions)));
+        }
+        let nothing = |error| Trouble::Nothing(explain(file, &error));
+        let version = match versions.get(&partition) {
+            Some(version) => *version,
+            None => self.apply.version(i64::from(partition.0)).map_err(nothing)?,
+        };
+        versions.insert(partition, version);
+        if version != commit.expected {
+            return Ok(Outcome::Conflict);
+        }
+        let now = self.around.clock.now();
+        if guarding == Guarding::Each {
+            conn.execute_batch("SAVEPOINT one").map_err(nothing)?;
+        }
+        match self.apply.commit(commit, now) {
+            Ok(()) => {
+                if guarding == Guarding::Each {
+                    conn.execute_batch("RELEASE one").map_err(nothing)?;
+                }
+                versions.insert(partition, Version { number: version.number + 1, id: commit.id });
+                Ok(Outcome::Committed { now })
+            }
+            Err(error) if is_refusal(&error) && guarding == Guarding::Each => {
+                conn.execute_batch("ROLLBACK TO one; RELEASE one").map_err(nothing)?;
+                let text = format!("{} refused a record: {error}", file.display());
+                Ok(Outcome::Failed(StoreError::Refused(text)))
+            }
+            Err(error) if is_refusal(&error) => Err(Trouble::Refusal),
+            Err(error) => Err(nothing(error)),
+        }
+    }
+
+    fn roll_back(&self, conn: &Connection) {
+        // Some errors have rolled back already.
+        if !conn.is_autocommit()
+            && let Err(error) = conn.execute_batch("ROLLBACK")
+        {
+            tracing::error!(file = %self.around.file.display(), %error, "a transaction could not be rolled back");
+        }
+    }
+
+    /// Counts what the log has grown by, and moves it into the file when it is long.
+    fn settle_log(&mut self, conn: &Connection) {
+        let pages = self.around.wal_pages.load(Ordering::Relaxed);
+        // The log starts anew after everything in it was moved.
+        let grown = if pages >= self.wal_pages { pages - self.wal_pages } else { pages };
+        self.wal_pages = pages;
+        add(&self.around.counters.wal_bytes, u64::from(grown) * (PAGE_BYTES + 24));
+        if pages >= CHECKPOINT_PAGES {
+            let moved = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+            add(&self.around.counters.checkpoints, 1);
+            if let Err(error) = moved {
+                tracing::warn!(file = %self.around.file.display(), %error, "the log could not be moved");
+            }
+        }
+    }
+}
+
+/// Whether each commit can be taken back alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Guarding {
+    Together,
+    Each,
+}
