@@ -62,10 +62,20 @@ pub(crate) enum Request {
         answer: oneshot::Sender<Vec<Result<Reply, Failure>>>,
     },
     Poll {
+        /// The caller's number for it.
+        number: u64,
         poll: Arc<Poll>,
         max: usize,
         wait_ms: Ms,
         answer: Answered<Vec<Task>>,
+    },
+    /// The caller of a poll is gone.
+    PollDropped {
+        number: u64,
+    },
+    /// Claimed executions that nobody will run.
+    GiveBack {
+        tasks: Vec<Task>,
     },
     Wait {
         execution: ExecutionId,
@@ -113,7 +123,10 @@ enum Waiter {
         group: usize,
         index: usize,
     },
-    Poll(Answered<Vec<Task>>),
+    Poll {
+        number: u64,
+        answer: Answered<Vec<Task>>,
+    },
     /// The driver's own command.
     Own,
 }
@@ -160,6 +173,8 @@ pub(crate) struct Driver {
     recent: FxHashMap<ExecutionId, Ended>,
     recent_order: VecDeque<ExecutionId>,
     watchers: FxHashMap<InstanceId, mpsc::UnboundedSender<ExecutionId>>,
+    /// Polls that have not been answered, by their caller's number.
+    polls: FxHashMap<u64, Ticket>,
     nudges: Vec<oneshot::Sender<()>>,
     /// Servers that have ended and whose workers are being buried.
     burying: FxHashSet<String>,
@@ -197,6 +212,7 @@ impl Driver {
             recent: FxHashMap::default(),
             recent_order: VecDeque::new(),
             watchers: FxHashMap::default(),
+            polls: FxHashMap::default(),
             nudges: Vec::new(),
             burying: FxHashSet::default(),
             next_status: 0,
@@ -332,10 +348,13 @@ impl Driver {
                     self.machine.accept(at, Input::Command { ticket, partition, command, give_up_at });
                 }
             }
-            Request::Poll { poll, max, wait_ms, answer } => {
-                let ticket = self.ticket(Waiter::Poll(answer));
+            Request::Poll { number, poll, max, wait_ms, answer } => {
+                let ticket = self.ticket(Waiter::Poll { number, answer });
+                self.polls.insert(number, ticket);
                 self.machine.accept(at, Input::Poll { ticket, poll, max, give_up_at: at + wait_ms });
             }
+            Request::PollDropped { number } => self.drop_poll(number),
+            Request::GiveBack { tasks } => self.give_back(tasks.into_iter().map(|it| it.execution).collect()),
             Request::Wait { execution, answer } => self.add_wait(execution, answer),
             Request::Watch { instance, disturbed } => drop(self.watchers.insert(instance, disturbed)),
             Request::Nudge { answer } => {
@@ -357,7 +376,9 @@ impl Driver {
             }
             Request::Poll { answer, .. } => drop(answer.send(Err(Failure::ShuttingDown))),
             Request::Wait { answer, .. } => drop(answer.send(Err(Failure::ShuttingDown))),
-            Request::Watch { .. } | Request::Nudge { .. } => {}
+            Request::Watch { .. } | Request::Nudge { .. } | Request::PollDropped { .. } => {}
+            // The worker leaves with this process; its leases return with it.
+            Request::GiveBack { .. } => {}
             Request::Stats { answer } => drop(answer.send(self.machine.stats())),
             Request::Shutdown { grace, answer } => self.begin_shutdown(grace, Some(answer)),
         }
@@ -429,12 +450,25 @@ impl Driver {
                     let _ = answer.send(results.into_iter().flatten().collect());
                 }
             }
-            Waiter::Poll(answer) => match result {
-                Ok(Reply::Claimed(claimed)) => self.hand_out(claimed, answer),
-                Ok(_) => drop(answer.send(Ok(Vec::new()))),
-                Err(failure) => drop(answer.send(Err(failure))),
-            },
+            Waiter::Poll { number, answer } => {
+                self.polls.remove(&number);
+                match result {
+                    Ok(Reply::Claimed(claimed)) => self.hand_out(claimed, answer),
+                    Ok(_) => drop(answer.send(Ok(Vec::new()))),
+                    Err(failure) => drop(answer.send(Err(failure))),
+                }
+            }
             Waiter::Own => {}
+        }
+    }
+
+    /// Forgets a poll whose caller is gone, unless a claim for it is on its way; that one is given back.
+    fn drop_poll(&mut self, number: u64) {
+        if let Some(ticket) = self.polls.get(&number).copied()
+            && self.machine.drop_poll(ticket)
+        {
+            self.polls.remove(&number);
+            self.slots.remove(&ticket);
         }
     }
 
@@ -702,7 +736,7 @@ impl Driver {
         for (_, slot) in self.slots.drain() {
             match slot {
                 Waiter::One(answer) => drop(answer.send(Err(Failure::OutcomeUnknown))),
-                Waiter::Poll(answer) => drop(answer.send(Err(Failure::ShuttingDown))),
+                Waiter::Poll { answer, .. } => drop(answer.send(Err(Failure::ShuttingDown))),
                 Waiter::Part { .. } | Waiter::Own => {}
             }
         }

@@ -196,12 +196,17 @@ impl Engine {
         results
     }
 
-    /// Waits for work and claims up to `max` executions; nothing after `wait`.
+    /// Waits for work and claims up to `max` executions; nothing after `wait`. Safe to drop: what was claimed
+    /// for it goes back, and nothing is spent.
     pub async fn poll(&self, poll: Arc<Poll>, max: usize, wait: Duration) -> Result<Vec<Task>, Failure> {
         let (answer, tasks) = oneshot::channel();
         let wait_ms = Ms::try_from(wait.as_millis()).unwrap_or(Ms::MAX / 4);
-        self.send(Request::Poll { poll, max: max.max(1), wait_ms, answer })?;
-        tasks.await.unwrap_or(Err(Failure::ShuttingDown))
+        let number = self.random();
+        self.send(Request::Poll { number, poll, max: max.max(1), wait_ms, answer })?;
+        let mut polling = Polling { engine: self, number, tasks, over: false };
+        let tasks = (&mut polling.tasks).await;
+        polling.over = true;
+        tasks.unwrap_or(Err(Failure::ShuttingDown))
     }
 
     /// From now on, sends the ids of executions whose lease this instance should look at: taken away, or to
@@ -372,6 +377,30 @@ impl Engine {
             return ShutdownReport::default();
         }
         report.await.unwrap_or_default()
+    }
+}
+
+/// A poll whose caller still waits.
+struct Polling<'a> {
+    engine: &'a Engine,
+    number: u64,
+    tasks: oneshot::Receiver<Result<Vec<Task>, Failure>>,
+    over: bool,
+}
+
+impl Drop for Polling<'_> {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        self.tasks.close();
+        // The answer may have been on its way when the caller went.
+        let request = match self.tasks.try_recv() {
+            Ok(Ok(tasks)) => Request::GiveBack { tasks },
+            Ok(Err(_)) => return,
+            Err(_) => Request::PollDropped { number: self.number },
+        };
+        let _ = self.engine.send(request);
     }
 }
 

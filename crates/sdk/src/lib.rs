@@ -1,1 +1,60 @@
-//! Durable executions for Rust programs: submit work, run workers, wait for results.
+#![doc = include_str!("../docs/guide.md")]
+//!
+//! # Map
+//!
+//! | to read about | open |
+//! |---|---|
+//! | connecting | [`connect`], [`connect_with`], [`Options`] |
+//! | submitting and waiting | [`Fabric::submit`], [`Submission`], [`Run`] |
+//! | finding, explaining | [`Fabric::search`], [`Fabric::explain`], [`Fabric::count`] |
+//! | changing the course of work | [`Fabric::cancel`], [`Fabric::replay`], [`Operation`], [`LaneHandle`] |
+//! | events and states as they happen | [`Fabric::events`], [`Fabric::watch`] |
+//! | running work | [`Worker`], [`Context`], [`Outcome`], [`TaskFailure`] |
+//! | tests that move the clock | [`testing`] |
+
+mod context;
+mod error;
+mod events;
+mod fabric;
+mod failure;
+mod handler;
+mod listing;
+mod operation;
+mod options;
+mod run;
+mod submission;
+pub mod testing;
+mod time;
+mod url;
+mod worker;
+
+pub use context::Context;
+pub use error::{Error, NotCompleted};
+pub use events::{Events, Seen, Watch};
+pub use fabric::{Count, Fabric, connect, connect_with};
+pub use failure::{Fatal, RetryAfter, Retryable, TaskFailure};
+pub use handler::{IntoOutcome, Outcome};
+pub use listing::{List, Page, PageCursor};
+pub use operation::{Cancelled, LaneHandle, LaneSettings, Operation};
+pub use options::Options;
+pub use run::{Run, result_of};
+pub use submission::Submission;
+pub use time::TestClock;
+pub use worker::{Stopped, Worker};
+
+pub use ff_core::attempt::{Attempt, ErrorClass, Progress, TaskError};
+pub use ff_core::event::{Event, Fact, Family};
+pub use ff_core::lane::{Lane, LaneMode};
+pub use ff_core::limits::Limits;
+pub use ff_core::policy::{Backoff, Jitter, LeaseLoss, Policy};
+pub use ff_core::query::{CountKey, Filter, Order};
+pub use ff_core::state::{AttemptOutcome, Reason};
+pub use ff_core::worker::{WorkerInstance, WorkerMode};
+pub use ff_core::{
+    Capability, Execution, ExecutionId, InstanceId, Kind, LaneName, Ms, Namespace, Payload, PublicState,
+    Rejection, WorkerName,
+};
+pub use ff_engine::explain::{Explanation, Gate};
+pub use ff_engine::machine::MachineStats;
+pub use ff_engine::{Cursor, Ended, EngineConfig, EventFilter, ShutdownReport, Start};
+pub use ff_store_sqlite::Synchronous;

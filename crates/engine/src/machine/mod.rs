@@ -181,7 +181,7 @@ impl Machine {
                 }
             }
             Input::Poll { ticket, poll, max, give_up_at } => self.polls.add(ticket, poll, max, give_up_at),
-            Input::PollDropped { ticket } => self.polls.remove(ticket),
+            Input::PollDropped { ticket } => drop(self.drop_poll(ticket)),
             Input::Loaded { token, result } => {
                 if let Ok(loaded) = &result {
                     self.offset_ms = loaded.now - at;
@@ -260,6 +260,11 @@ impl Machine {
             self.runners.iter_mut().for_each(Runner::confirmation_asked);
             self.outputs.push(Output::Status);
         }
+    }
+
+    /// Forgets a poll; false if it has been answered or a claim for it is on its way.
+    pub fn drop_poll(&mut self, ticket: Ticket) -> bool {
+        self.polls.remove(ticket)
     }
 
     pub fn has_waiting_polls(&self) -> bool {

@@ -30,8 +30,11 @@ impl Polls {
         self.list.push_back(Waiting { ticket, poll, max, give_up_at, busy: false });
     }
 
-    pub fn remove(&mut self, ticket: Ticket) {
+    /// Whether it was still waiting.
+    pub fn remove(&mut self, ticket: Ticket) -> bool {
+        let before = self.list.len();
         self.list.retain(|waiting| waiting.ticket != ticket);
+        self.list.len() < before
     }
 
     pub fn is_empty(&self) -> bool {

@@ -1,0 +1,335 @@
+//! A fabric: the handle through which a program submits work, looks at it and changes its course.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_core::attempt::Attempt;
+use ff_core::limits::Limits;
+use ff_core::payload::Slot;
+use ff_core::query::{CountKey, Filter};
+use ff_core::{Command, Execution, ExecutionId, Ms, Payload, Reply};
+use ff_engine::explain::Explanation;
+use ff_engine::machine::MachineStats;
+use ff_engine::{Ended, Engine, Failure, ShutdownReport};
+use ff_store::{MemoryStore, Store, SystemClock};
+use ff_store_sqlite::SqliteStore;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::submission::{Many, Submission};
+use crate::time::Time;
+use crate::url::{Address, Place};
+use crate::{Error, Options, Run};
+
+/// First and longest pause between two tries of a call.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
+
+/// Opens a store and starts an engine on it, in this process.
+///
+/// | address | store |
+/// |---|---|
+/// | `sqlite:PATH` | a SQLite file, made if it is not there; several processes may share it |
+/// | `memory:` | nothing outlives the process; for tests and for trying things out |
+///
+/// Options follow a question mark: `sqlite:jobs.db?synchronous=normal`, `memory:?partitions=3`.
+///
+/// # Errors
+/// An address that names neither, or a store that cannot be opened.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), flowfabric::Error> {
+/// let fabric = flowfabric::connect("memory:").await?;
+/// let run = fabric.submit("greet", &"world").await?;
+/// assert_eq!(run.get().await?.public_state().word(), "waiting");
+/// # Ok(()) }
+/// ```
+pub async fn connect(url: &str) -> Result<Fabric, Error> {
+    connect_with(url, Options::default()).await
+}
+
+/// Like [`connect`], with settings.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn connect_with(url: &str, options: Options) -> Result<Fabric, Error> {
+    let Address { place, partitions, synchronous } = Address::parse(url)?;
+    let partitions = partitions.or(options.partitions);
+    let store: Arc<dyn Store> = match (place, &options.clock) {
+        (Place::Memory, None) => Arc::new(MemoryStore::new(partitions.unwrap_or(1))),
+        (Place::Memory, Some(clock)) => {
+            Arc::new(MemoryStore::with_clock(partitions.unwrap_or(1), clock.clone()))
+        }
+        (Place::Sqlite(path), clock) => {
+            let settings = ff_store_sqlite::Options {
+                partitions,
+                synchronous: synchronous.unwrap_or(options.synchronous),
+                clock: clock.clone().map_or(Arc::new(SystemClock), |clock| clock),
+                ..ff_store_sqlite::Options::default()
+            };
+            // Opening waits for the disk and for other processes.
+            let open = tokio::task::spawn_blocking(move || SqliteStore::open(path, settings)).await;
+            Arc::new(open.map_err(|error| Error::Internal(error.to_string()))??)
+        }
+    };
+    Fabric::on_store(store, options).await
+}
+
+/// A handle on a running engine and its store. Cheap to clone; the engine stops when it is
+/// [shut down](Fabric::shutdown) or the last handle is dropped.
+#[derive(Clone, Debug)]
+pub struct Fabric {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    engine: Engine,
+    time: Time,
+    retry_for: Duration,
+}
+
+impl Fabric {
+    /// Starts an engine on a store that is already open.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn on_store(store: Arc<dyn Store>, options: Options) -> Result<Fabric, Error> {
+        let time = Time::new(options.clock.clone());
+        let engine = Engine::start(store, options.engine).await?;
+        Ok(Fabric { inner: Arc::new(Inner { engine, time, retry_for: options.retry_for }) })
+    }
+
+    /// The engine inside, for what the SDK has no words for.
+    pub fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    pub fn limits(&self) -> &Limits {
+        self.engine().limits()
+    }
+
+    pub(crate) fn time(&self) -> &Time {
+        &self.inner.time
+    }
+
+    /// The time by which new ids are sorted.
+    pub(crate) fn wall(&self) -> Ms {
+        self.inner.time.wall()
+    }
+
+    // ---- submitting ----------------------------------------------------------------------------------
+
+    /// Submits work: `kind` is the name of the task, `input` becomes JSON.
+    ///
+    /// What it returns can be refined and is sent when it is awaited; see [`Submission`]. The answer comes
+    /// when the work is durable.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), flowfabric::Error> {
+    /// # use std::time::Duration;
+    /// # let fabric = flowfabric::connect("memory:").await?;
+    /// let run = fabric
+    ///     .submit("charge", &serde_json::json!({ "order": 7 }))
+    ///     .lane("billing")
+    ///     .priority(5)
+    ///     .attempts(5)
+    ///     .delay(Duration::from_secs(60))
+    ///     .tag("team.name", "payments")
+    ///     .idempotency_key("order-7")
+    ///     .await?;
+    /// assert!(!run.existing());
+    /// # Ok(()) }
+    /// ```
+    pub fn submit<In: Serialize + ?Sized>(&self, kind: &str, input: &In) -> Submission<Fabric> {
+        Submission::new(kind, input).on(self.clone())
+    }
+
+    /// Submits work whose input is not JSON, or is JSON already.
+    pub fn submit_bytes(
+        &self,
+        kind: &str,
+        content_type: &str,
+        bytes: impl Into<bytes::Bytes>,
+    ) -> Submission<Fabric> {
+        Submission::of_bytes(kind, content_type, bytes).on(self.clone())
+    }
+
+    /// Submits many at once. Each is answered for itself, in order; one that is refused does not keep the
+    /// others from being stored.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), flowfabric::Error> {
+    /// # let fabric = flowfabric::connect("memory:").await?;
+    /// use flowfabric::Submission;
+    ///
+    /// let orders = (0..100).map(|n| Submission::new("charge", &n).lane("billing")).collect();
+    /// let runs = fabric.submit_many(orders).await;
+    /// assert!(runs.iter().all(Result::is_ok));
+    /// # Ok(()) }
+    /// ```
+    pub async fn submit_many(&self, submissions: Vec<Submission>) -> Vec<Result<Run, Error>> {
+        Many::new(self, submissions).send().await
+    }
+
+    // ---- looking -------------------------------------------------------------------------------------
+
+    /// A handle on an execution by its id, whether or not there is one.
+    pub fn run(&self, id: ExecutionId) -> Run {
+        Run::new(self.clone(), id, true)
+    }
+
+    /// An execution as it is stored.
+    ///
+    /// # Errors
+    /// `not_found` if there is none with this id.
+    pub async fn get(&self, id: ExecutionId) -> Result<Arc<Execution>, Error> {
+        let found = self.retried(|| self.engine().get(id)).await?;
+        found.ok_or_else(|| not_found(id))
+    }
+
+    /// The input an execution was submitted with.
+    ///
+    /// # Errors
+    /// `not_found` if there is none with this id.
+    pub async fn input(&self, id: ExecutionId) -> Result<Payload, Error> {
+        let found = self.retried(|| self.engine().payload(id, Slot::Input)).await?;
+        found.ok_or_else(|| not_found(id))
+    }
+
+    /// All attempts at an execution, oldest first.
+    ///
+    /// # Errors
+    /// `not_found` if there is none with this id.
+    pub async fn attempts(&self, id: ExecutionId) -> Result<Vec<Attempt>, Error> {
+        self.retried(|| self.engine().attempts(id)).await
+    }
+
+    /// Waits until an execution has ended, however that may be.
+    ///
+    /// # Errors
+    /// `not_found` if there is none with this id.
+    pub async fn wait(&self, id: ExecutionId) -> Result<Ended, Error> {
+        self.retried(|| self.engine().wait(id)).await
+    }
+
+    /// Why an execution does or does not run: every gate it stands before, with its values.
+    ///
+    /// # Errors
+    /// `not_found` if there is none with this id.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), flowfabric::Error> {
+    /// # let fabric = flowfabric::connect("memory:").await?;
+    /// let run = fabric.submit("render", &1).capability("gpu").await?;
+    /// let why = run.explain().await?;
+    /// assert_eq!(why.reason, "no_capable_worker");
+    /// assert!(why.gates.iter().any(|gate| gate.detail == "no worker serves the lane default"));
+    /// # Ok(()) }
+    /// ```
+    pub async fn explain(&self, id: ExecutionId) -> Result<Explanation, Error> {
+        self.retried(|| self.engine().explain(id)).await
+    }
+
+    /// How many executions match a filter, and whether there are more than were counted: namespace, lane, kind
+    /// and state are counted exactly, other filters up to 10,000.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn count(&self, filter: &Filter) -> Result<Count, Error> {
+        let (count, more) = self.retried(|| self.engine().count(filter)).await?;
+        Ok(Count { count, more })
+    }
+
+    /// Exact counts by namespace, lane, kind and state.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn counts(&self) -> Result<Vec<(CountKey, u64)>, Error> {
+        self.retried(|| self.engine().counts()).await
+    }
+
+    /// What waits in the engine and what has failed, for operators.
+    ///
+    /// # Errors
+    /// The fabric is shut down.
+    pub async fn stats(&self) -> Result<MachineStats, Error> {
+        Ok(self.engine().stats().await?)
+    }
+
+    // ---- stopping ------------------------------------------------------------------------------------
+
+    /// Stops the engine: no more commands are taken, what is on its way to the store ends within `grace`, and
+    /// the store is closed. Workers on this fabric should be stopped first. Calling it twice is harmless.
+    pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
+        let report = self.engine().shutdown(grace).await;
+        self.engine().store().close().await;
+        report
+    }
+
+    // ---- commands ------------------------------------------------------------------------------------
+
+    /// Carries out a command that may safely be sent again.
+    pub(crate) async fn command(&self, command: Command) -> Result<Reply, Error> {
+        self.retried(|| self.engine().execute(command.clone())).await
+    }
+
+    /// Repeats a call that found the engine busy or the store out of reach, with growing pauses, for a while.
+    pub(crate) async fn retried<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        call: impl Fn() -> F,
+    ) -> Result<T, Error> {
+        let mut patience = self.patience();
+        loop {
+            match call().await {
+                Err(failure) if patience.lasts_for(&failure) => patience.pause().await,
+                result => return result.map_err(Error::from),
+            }
+        }
+    }
+
+    pub(crate) fn patience(&self) -> Patience {
+        Patience { until: Instant::now() + self.inner.retry_for, pause: PAUSE.0 }
+    }
+}
+
+/// A number of executions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Count {
+    pub count: u64,
+    /// There are more; counting has stopped.
+    pub more: bool,
+}
+
+/// How long a call is repeated.
+pub(crate) struct Patience {
+    until: Instant,
+    pause: Duration,
+}
+
+impl Patience {
+    /// Every command of the SDK can be repeated after a lost answer: creates carry their id, and all others
+    /// give the same answer twice.
+    pub fn lasts_for(&self, failure: &Failure) -> bool {
+        let passing =
+            matches!(failure, Failure::Busy { .. } | Failure::Unavailable(_) | Failure::OutcomeUnknown);
+        passing && Instant::now() < self.until
+    }
+
+    pub async fn pause(&mut self) {
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSE.1);
+    }
+}
+
+pub(crate) fn not_found(id: ExecutionId) -> Error {
+    Error::Rejected(ff_core::Rejection::NotFound { what: "execution", id: id.to_string() })
+}
+
+pub(crate) fn odd_reply(reply: &Reply) -> Error {
+    Error::Internal(format!("the engine gave an answer to another question: {reply:?}"))
+}

@@ -1,0 +1,211 @@
+//! Finding executions: a page at a time, in both directions.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::str::FromStr;
+
+use ff_core::query::{Filter, Order, PageAsk};
+use ff_core::{Execution, ExecutionId, Kind, LaneName, Ms, Namespace, PublicState};
+
+use crate::{Error, Fabric};
+
+/// How many are on a page unless it is said, and at most.
+const LIMIT: (usize, usize) = (50, 1_000);
+/// How many records are looked at in one read, and how many reads one page makes for a filter that matches
+/// little.
+const SCAN: (usize, usize) = (10_000, 10);
+
+/// A place between two pages, as a text that can be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageCursor {
+    at: ExecutionId,
+    backwards: bool,
+}
+
+impl fmt::Display for PageCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.backwards { "p" } else { "n" }, self.at.0.simple())
+    }
+}
+
+impl FromStr for PageCursor {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<PageCursor, Error> {
+        let bad = || Error::invalid("cursor", "is not one that came with a page");
+        let backwards = match text.get(..1) {
+            Some("n") => false,
+            Some("p") => true,
+            _ => return Err(bad()),
+        };
+        let at = text[1..].parse().map_err(|_| bad())?;
+        Ok(PageCursor { at, backwards })
+    }
+}
+
+/// Executions that match, and where the neighbouring pages start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    pub executions: Vec<Execution>,
+    pub next: Option<PageCursor>,
+    pub previous: Option<PageCursor>,
+}
+
+/// A question for executions, asked when it is awaited.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is read before it is awaited"]
+pub struct List {
+    fabric: Fabric,
+    filter: Result<Filter, Error>,
+    order: Order,
+    limit: usize,
+    cursor: Option<PageCursor>,
+}
+
+impl Fabric {
+    /// Executions that match a filter, newest first.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), flowfabric::Error> {
+    /// # let fabric = flowfabric::connect("memory:").await?;
+    /// use flowfabric::PublicState;
+    ///
+    /// for n in 0..5 {
+    ///     fabric.submit("charge", &n).lane("billing").await?;
+    /// }
+    /// let search = || fabric.search().lane("billing").state(PublicState::Waiting).limit(3);
+    /// let first = search().await?;
+    /// let second = search().cursor(first.next.unwrap()).await?;
+    /// assert_eq!((first.executions.len(), second.executions.len()), (3, 2));
+    /// assert_eq!(search().cursor(second.previous.unwrap()).await?.executions, first.executions);
+    /// # Ok(()) }
+    /// ```
+    pub fn list(&self, filter: Filter) -> List {
+        let (order, limit) = (Order::NewestFirst, LIMIT.0);
+        List { fabric: self.clone(), filter: Ok(filter), order, limit, cursor: None }
+    }
+
+    /// As [`list`](Fabric::list), to be narrowed down step by step.
+    pub fn search(&self) -> List {
+        self.list(Filter::default())
+    }
+}
+
+impl List {
+    fn narrow(mut self, change: impl FnOnce(&mut Filter) -> Result<(), Error>) -> List {
+        if let Ok(filter) = &mut self.filter
+            && let Err(error) = change(filter)
+        {
+            self.filter = Err(error);
+        }
+        self
+    }
+
+    pub fn namespace(self, name: &str) -> List {
+        self.narrow(|filter| Ok(filter.namespace = Some(Namespace::parse(name)?)))
+    }
+
+    pub fn lane(self, name: &str) -> List {
+        self.narrow(|filter| Ok(filter.lane = Some(LaneName::parse(name)?)))
+    }
+
+    pub fn kind(self, name: &str) -> List {
+        self.narrow(|filter| Ok(filter.kind = Some(Kind::parse(name)?)))
+    }
+
+    /// One of the states it may be in; may be given several times.
+    pub fn state(self, state: PublicState) -> List {
+        self.narrow(|filter| Ok(filter.states.push(state)))
+    }
+
+    pub fn tag(self, key: &str, value: &str) -> List {
+        self.narrow(|filter| Ok(filter.tags.push((key.to_owned(), value.to_owned()))))
+    }
+
+    pub fn error_code(self, code: &str) -> List {
+        self.narrow(|filter| Ok(filter.error_code = Some(code.to_owned())))
+    }
+
+    /// Text inside the error message, without regard to case.
+    pub fn error_text(self, text: &str) -> List {
+        self.narrow(|filter| Ok(filter.error_text = Some(text.to_owned())))
+    }
+
+    /// Created at or after the first time and before the second, in milliseconds since the Unix epoch.
+    pub fn created(self, from: Option<Ms>, before: Option<Ms>) -> List {
+        self.narrow(|filter| {
+            (filter.created_from, filter.created_before) = (from, before);
+            Ok(())
+        })
+    }
+
+    pub fn oldest_first(mut self) -> List {
+        self.order = Order::OldestFirst;
+        self
+    }
+
+    /// How many at most: 1 to 1,000.
+    pub fn limit(mut self, limit: usize) -> List {
+        self.limit = limit.clamp(1, LIMIT.1);
+        self
+    }
+
+    /// The page that starts where another one ended. The question must be the same.
+    pub fn cursor(mut self, cursor: PageCursor) -> List {
+        self.cursor = Some(cursor);
+        self
+    }
+
+    async fn read(self) -> Result<Page, Error> {
+        let backwards = self.cursor.is_some_and(|cursor| cursor.backwards);
+        let order = match (self.order, backwards) {
+            (order, false) => order,
+            (Order::NewestFirst, true) => Order::OldestFirst,
+            (Order::OldestFirst, true) => Order::NewestFirst,
+        };
+        let start = self.cursor.map(|cursor| cursor.at);
+        let filter = self.filter?;
+        let mut ask = PageAsk { filter, order, after: start, limit: self.limit, scan_max: SCAN.0 };
+        let mut executions = Vec::new();
+        let mut onward = None;
+        for _ in 0..SCAN.1 {
+            let page = self.fabric.retried(|| self.fabric.engine().list(ask.clone())).await?;
+            executions.extend(page.executions);
+            onward = page.next;
+            if onward.is_none() || executions.len() >= self.limit {
+                break;
+            }
+            (ask.after, ask.limit) = (onward, self.limit - executions.len());
+        }
+        let back = executions.first().map(|first: &Execution| first.id);
+        let back = start.map(|start| back.unwrap_or_else(|| behind(start, order)));
+        let onward = onward.map(|at| PageCursor { at, backwards });
+        let back = back.map(|at| PageCursor { at, backwards: !backwards });
+        if backwards {
+            executions.reverse();
+            return Ok(Page { executions, next: back, previous: onward });
+        }
+        Ok(Page { executions, next: onward, previous: back })
+    }
+}
+
+/// The place from which the way back starts with `at` itself.
+fn behind(at: ExecutionId, order: Order) -> ExecutionId {
+    let number = at.0.as_u128();
+    let number = match order {
+        Order::OldestFirst => number.saturating_add(1),
+        Order::NewestFirst => number.saturating_sub(1),
+    };
+    ExecutionId(uuid::Uuid::from_u128(number))
+}
+
+impl IntoFuture for List {
+    type Output = Result<Page, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.read())
+    }
+}

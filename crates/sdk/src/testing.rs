@@ -1,0 +1,123 @@
+//! For tests of programs that use the SDK: a fabric in memory whose clock the test moves.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_core::Ms;
+use ff_store::{Clock, MemoryStore};
+
+use crate::time::{TestClock, ms};
+use crate::{Error, Fabric, Options};
+
+/// The time at which test clocks start: 2026-01-01 00:00 UTC.
+const START: Ms = 1_767_225_600_000;
+/// How often nothing must have happened before everything counts as quiet.
+const CALM: u32 = 3;
+
+/// A fabric in memory whose clock stands still until the test moves it.
+///
+/// Everything that waits for time waits for this clock: delays, backoffs, deadlines, leases and their renewal,
+/// heartbeats. [`advance`](TestFabric::advance) does what so much time would do, step by step, without
+/// waiting.
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), flowfabric::Error> {
+/// use flowfabric::testing::TestFabric;
+/// use std::time::Duration;
+///
+/// let fabric = TestFabric::new().await;
+/// let run = fabric.submit("remind", &"water the plants").deadline(Duration::from_secs(3600)).await?;
+/// fabric.advance(Duration::from_secs(3599)).await;
+/// assert_eq!(run.get().await?.public_state().word(), "waiting");
+/// fabric.advance(Duration::from_secs(1)).await;
+/// assert_eq!(run.get().await?.reason().word(), "deadline_passed");
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct TestFabric {
+    fabric: Fabric,
+    store: Arc<MemoryStore>,
+    clock: Arc<TestClock>,
+}
+
+impl Deref for TestFabric {
+    type Target = Fabric;
+
+    fn deref(&self) -> &Fabric {
+        &self.fabric
+    }
+}
+
+impl TestFabric {
+    /// A fabric with one partition and the default limits.
+    ///
+    /// # Panics
+    /// The engine's thread cannot be started.
+    pub async fn new() -> TestFabric {
+        Self::with(Options::new()).await.expect("a store in memory is always there")
+    }
+
+    /// A fabric with settings.
+    ///
+    /// # Errors
+    /// The engine's thread cannot be started.
+    pub async fn with(options: Options) -> Result<TestFabric, Error> {
+        let clock = Arc::new(TestClock::at(START));
+        let store = MemoryStore::with_clock(options.partitions.unwrap_or(1), clock.clone());
+        let store = Arc::new(store);
+        let fabric = Fabric::on_store(store.clone(), options.clock(clock.clone())).await?;
+        Ok(TestFabric { fabric, store, clock })
+    }
+
+    /// The store, with its switches that make it fail.
+    pub fn store(&self) -> &MemoryStore {
+        &self.store
+    }
+
+    /// The time on the clock, in milliseconds since the Unix epoch.
+    pub fn now(&self) -> Ms {
+        self.clock.now()
+    }
+
+    /// Lets time pass. On the way it stops wherever something is due, so that leases are renewed and timers
+    /// act in their order. What handlers do on their own is not waited for; wait for its result.
+    pub async fn advance(&self, time: Duration) {
+        let target = self.now().saturating_add(ms(time));
+        self.settle().await;
+        while let Some(next) = self.next_due().filter(|next| *next < target) {
+            self.clock.set(next);
+            self.settle().await;
+        }
+        self.clock.set(target);
+        self.settle().await;
+    }
+
+    /// The first time after now at which something happens by itself.
+    fn next_due(&self) -> Option<Ms> {
+        let now = self.now();
+        let agenda = self.store.inspect(|state| {
+            let due = |keys: &ff_store::memory::Partition| {
+                keys.agenda().map(|(key, _)| key.due).find(|due| *due > now)
+            };
+            state.partitions().filter_map(|(_, partition)| due(partition)).min()
+        });
+        self.clock.next_alarm().into_iter().chain(agenda).filter(|due| *due > now).min()
+    }
+
+    /// Waits until nothing happens any more without time passing: the engine has nothing to do, and every
+    /// timer's owner waits again.
+    pub async fn settle(&self) {
+        let mut before = None;
+        let mut calm = 0;
+        while calm < CALM {
+            self.clock.all_asleep().await;
+            self.engine().nudge().await;
+            let Ok(stats) = self.engine().stats().await else { return };
+            let idle = stats.queued == 0 && stats.in_flight == 0;
+            calm = if idle && before.as_ref() == Some(&stats) { calm + 1 } else { 0 };
+            before = Some(stats);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Where the SDK's own timers come from: the machine, or a clock that a test moves.
+//!
+//! A test clock knows every [`Alarm`] that waits for it. Whoever moves it stops at each alarm on the way and
+//! goes on only when the alarm's owner waits again, so that a jump of an hour does what an hour would do.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ff_core::Ms;
+use ff_store::{Clock, ManualClock, SystemClock};
+use tokio::sync::{Notify, oneshot};
+
+#[derive(Clone, Debug)]
+pub(crate) enum Time {
+    Machine { started: Instant },
+    Test(Arc<TestClock>),
+}
+
+impl Time {
+    pub fn new(clock: Option<Arc<TestClock>>) -> Time {
+        match clock {
+            Some(clock) => Time::Test(clock),
+            None => Time::Machine { started: Instant::now() },
+        }
+    }
+
+    /// Local time, which only has to go forward.
+    pub fn now(&self) -> Ms {
+        match self {
+            Time::Machine { started } => ms(started.elapsed()),
+            Time::Test(clock) => clock.now(),
+        }
+    }
+
+    /// The time on the wall, for ids.
+    pub fn wall(&self) -> Ms {
+        match self {
+            Time::Machine { .. } => SystemClock.now(),
+            Time::Test(clock) => clock.now(),
+        }
+    }
+
+    pub fn alarm(&self) -> Alarm {
+        if let Time::Test(clock) = self {
+            clock.timers().awake += 1;
+        }
+        Alarm { time: self.clone() }
+    }
+}
+
+pub(crate) fn ms(duration: Duration) -> Ms {
+    Ms::try_from(duration.as_millis()).unwrap_or(Ms::MAX / 4)
+}
+
+/// A timer with one owner, which does something each time it rings and then waits again.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    time: Time,
+}
+
+impl Alarm {
+    /// Waits until a local time. Safe to drop and call again.
+    pub async fn until(&mut self, at: Ms) {
+        match &self.time {
+            Time::Machine { .. } => {
+                let left = (at - self.time.now()).max(0);
+                tokio::time::sleep(Duration::from_millis(left.unsigned_abs())).await;
+            }
+            Time::Test(clock) => clock.sleep(at).await,
+        }
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if let Time::Test(clock) = &self.time {
+            clock.timers().awake -= 1;
+            clock.settled.notify_waiters();
+        }
+    }
+}
+
+/// A clock that stands still until a test moves it.
+#[derive(Debug)]
+pub struct TestClock {
+    clock: ManualClock,
+    timers: Mutex<Timers>,
+    settled: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Timers {
+    next: u64,
+    sleeping: BTreeMap<(Ms, u64), oneshot::Sender<()>>,
+    /// Alarms whose owner is at work.
+    awake: usize,
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Ms {
+        self.clock.now()
+    }
+}
+
+impl TestClock {
+    pub(crate) fn at(now: Ms) -> TestClock {
+        TestClock { clock: ManualClock::at(now), timers: Mutex::default(), settled: Notify::new() }
+    }
+
+    fn timers(&self) -> MutexGuard<'_, Timers> {
+        self.timers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn sleep(&self, at: Ms) {
+        let (key, ring) = {
+            let mut timers = self.timers();
+            if at <= self.now() {
+                return;
+            }
+            let key = (at, timers.next);
+            timers.next += 1;
+            let (sender, ring) = oneshot::channel();
+            timers.sleeping.insert(key, sender);
+            timers.awake -= 1;
+            (key, ring)
+        };
+        self.settled.notify_waiters();
+        let _asleep = Asleep { clock: self, key };
+        let _ = ring.await;
+    }
+
+    /// When the next alarm rings.
+    pub(crate) fn next_alarm(&self) -> Option<Ms> {
+        self.timers().sleeping.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Moves to a time and rings what is due.
+    pub(crate) fn set(&self, now: Ms) {
+        self.clock.set(now);
+        let mut timers = self.timers();
+        while let Some(entry) = timers.sleeping.first_entry()
+            && entry.key().0 <= now
+        {
+            let ring = entry.remove();
+            timers.awake += 1;
+            let _ = ring.send(());
+        }
+    }
+
+    /// Waits until every alarm's owner waits again.
+    pub(crate) async fn all_asleep(&self) {
+        loop {
+            let settled = self.settled.notified();
+            tokio::pin!(settled);
+            settled.as_mut().enable();
+            if self.timers().awake == 0 {
+                return;
+            }
+            settled.await;
+        }
+    }
+}
+
+/// An owner that stops waiting for any other reason than the ring is awake again.
+struct Asleep<'a> {
+    clock: &'a TestClock,
+    key: (Ms, u64),
+}
+
+impl Drop for Asleep<'_> {
+    fn drop(&mut self) {
+        let mut timers = self.clock.timers();
+        if timers.sleeping.remove(&self.key).is_some() {
+            timers.awake += 1;
+        }
+    }
+}

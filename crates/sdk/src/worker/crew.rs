@@ -1,0 +1,255 @@
+//! What a worker's parts share: what it runs, how much room there is, and how an attempt is run and ended.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use ff_core::commands::{Complete, Delay, Fail};
+use ff_core::execution::Fence;
+use ff_core::{Command, ExecutionId, InstanceId, Ms, Rejection};
+use ff_engine::{Failure, Task};
+use rustc_hash::FxHashMap;
+use tokio::sync::{Notify, watch};
+
+use super::running::Running;
+use crate::context::Data;
+use crate::handler::{Conclusion, Handlers, Handling, Outcome};
+use crate::time::ms;
+use crate::{Context, Fabric, TaskFailure};
+
+/// How many ended attempts may wait for their ending to be stored before no more work is taken.
+const ENDING_MAX: usize = 1_024;
+/// How often an ending that meets a defect of the engine is tried.
+const DEFECTS_MAX: u32 = 3;
+/// First and longest pause before an ending is sent again.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
+
+/// What the keeper of the leases tells the one who asks for work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Work(InstanceId),
+    /// This instance is no longer known as alive.
+    Register(InstanceId),
+    /// An operator drains this instance.
+    Drain(InstanceId),
+    Stop,
+}
+
+pub(crate) struct Crew {
+    pub fabric: Fabric,
+    pub handlers: Handlers,
+    pub data: Arc<Data>,
+    pub concurrency: usize,
+    pub orders: watch::Sender<Order>,
+    // A std mutex: it is held for a few instructions and never across an await.
+    running: Mutex<FxHashMap<ExecutionId, Arc<Running>>>,
+    /// Handlers at work, and ended ones whose ending is not stored yet.
+    working: AtomicUsize,
+    ending: AtomicUsize,
+    /// Somebody has ended.
+    pub freed: Notify,
+    /// When the keeper looks next, and how it is told to look earlier.
+    pub keeper_wakes_at: AtomicI64,
+    pub keeper: Notify,
+}
+
+impl Crew {
+    pub fn new(
+        fabric: Fabric,
+        handlers: Handlers,
+        data: Data,
+        concurrency: usize,
+        instance: InstanceId,
+    ) -> Crew {
+        Crew {
+            fabric,
+            handlers,
+            data: Arc::new(data),
+            concurrency,
+            orders: watch::Sender::new(Order::Work(instance)),
+            running: Mutex::default(),
+            working: AtomicUsize::new(0),
+            ending: AtomicUsize::new(0),
+            freed: Notify::new(),
+            keeper_wakes_at: AtomicI64::new(Ms::MAX),
+            keeper: Notify::new(),
+        }
+    }
+
+    pub fn running(&self) -> MutexGuard<'_, FxHashMap<ExecutionId, Arc<Running>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many more it may take.
+    pub fn free(&self) -> usize {
+        if self.ending.load(Ordering::Acquire) >= ENDING_MAX {
+            return 0;
+        }
+        self.concurrency.saturating_sub(self.working.load(Ordering::Acquire))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.running().is_empty()
+    }
+
+    /// Runs what was claimed, one task of the runtime each.
+    pub fn take_on(self: &Arc<Self>, tasks: Vec<Task>, granted_at: Ms) {
+        let mut wake_at = Ms::MAX;
+        let mut started = Vec::with_capacity(tasks.len());
+        {
+            let mut all = self.running();
+            for task in tasks {
+                let running = Arc::new(Running::new(&task.execution, granted_at));
+                wake_at = wake_at.min(running.renew_at());
+                // Only a lease that was lost meanwhile can have been there.
+                if let Some(before) = all.insert(task.execution.id, running.clone()) {
+                    before.lose();
+                }
+                started.push((task, running));
+            }
+        }
+        self.working.fetch_add(started.len(), Ordering::AcqRel);
+        if wake_at < self.keeper_wakes_at.load(Ordering::Acquire) {
+            self.keeper.notify_one();
+        }
+        for (task, running) in started {
+            let place = Place { crew: self.clone(), fence: running.fence(), at_work: true };
+            tokio::spawn(run(place, task, running));
+        }
+    }
+
+    /// Stores how an attempt ended; tried again as long as the lease lives.
+    async fn end(&self, running: &Running, conclusion: Conclusion) {
+        let engine = self.fabric.engine();
+        let mut command = self.ending(running.fence(), conclusion);
+        let (mut pause, mut defects) = (PAUSE.0, 0);
+        loop {
+            let failure = match engine.execute(command.clone()).await {
+                Ok(_) => return,
+                Err(failure) => failure,
+            };
+            match failure {
+                Failure::Rejected(Rejection::Invalid(invalid)) => {
+                    // Such as a result that is too large. What was wrong is itself the ending.
+                    let failure = TaskFailure::fatal(invalid).code("bad_result");
+                    command = self.ending(running.fence(), Err(failure));
+                    defects += 1;
+                }
+                Failure::Rejected(rejection) => {
+                    tracing::debug!(%rejection, "an ending came too late");
+                    return running.lose();
+                }
+                Failure::ShuttingDown => return running.lose(),
+                Failure::Internal(error) => {
+                    tracing::error!(%error, "an ending could not be stored");
+                    defects += 1;
+                }
+                Failure::Busy { .. } | Failure::Unavailable(_) | Failure::OutcomeUnknown => {}
+            }
+            if defects >= DEFECTS_MAX {
+                return running.lose();
+            }
+            tokio::select! {
+                () = running.lost() => return,
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE.1),
+            }
+        }
+    }
+
+    fn ending(&self, fence: Fence, conclusion: Conclusion) -> Command {
+        match conclusion {
+            Ok(Outcome::Done(result)) => Complete { fence, result }.into(),
+            Ok(Outcome::Delay(delay)) => Delay { fence, delay_ms: ms(delay) }.into(),
+            Err(failure) => {
+                let TaskFailure { error, retry_after } = failure.fitted(self.fabric.limits().error_bytes_max);
+                let retry_after_ms = retry_after.map(ms);
+                Fail { fence, error, retry_after_ms, seed: self.fabric.engine().random() }.into()
+            }
+        }
+    }
+}
+
+/// A claimed execution's place in the crew; given up in any case, also by a handler that panics while it is
+/// dropped.
+struct Place {
+    crew: Arc<Crew>,
+    fence: Fence,
+    at_work: bool,
+}
+
+impl Place {
+    /// The handler is done; there is room for another.
+    fn stop_working(&mut self) {
+        if std::mem::take(&mut self.at_work) {
+            self.crew.ending.fetch_add(1, Ordering::AcqRel);
+            self.crew.working.fetch_sub(1, Ordering::AcqRel);
+            self.crew.freed.notify_one();
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.stop_working();
+        self.crew.ending.fetch_sub(1, Ordering::AcqRel);
+        {
+            let mut all = self.crew.running();
+            let is_mine = |running: &Arc<Running>| running.fence() == self.fence;
+            if all.get(&self.fence.execution).is_some_and(is_mine) {
+                all.remove(&self.fence.execution);
+            }
+        }
+        self.crew.freed.notify_one();
+    }
+}
+
+/// Runs one attempt from its claim to its ending.
+async fn run(mut place: Place, task: Task, running: Arc<Running>) {
+    let crew = place.crew.clone();
+    let Task { execution, input } = task;
+    let conclusion = {
+        let context =
+            Context::new(crew.fabric.clone(), execution.clone(), running.clone(), crew.data.clone());
+        let handling = guarded(|| match crew.handlers.get(&execution.spec.kind) {
+            Some(handler) => handler(context, input),
+            None => Box::pin(std::future::ready(Err(unknown_kind(&execution.spec.kind)))),
+        });
+        tokio::select! {
+            biased;
+            conclusion = handling => Some(conclusion),
+            () = running.lost() => None,
+        }
+    };
+    place.stop_working();
+    match conclusion {
+        Some(conclusion) => crew.end(&running, conclusion).await,
+        None => tracing::debug!(execution = %execution.id, "stopped: the lease is lost"),
+    }
+}
+
+/// Polls name their kinds, so only a defect hands out another one.
+fn unknown_kind(kind: &str) -> TaskFailure {
+    TaskFailure::retryable(format!("this worker has no handler for {kind}")).code("unknown_kind")
+}
+
+/// Runs a handler and makes a panic, in the function or in its future, a failure like any other.
+async fn guarded(start: impl FnOnce() -> Handling) -> Conclusion {
+    let mut handling = match catch_unwind(AssertUnwindSafe(start)) {
+        Ok(handling) => handling,
+        Err(panic) => return Err(panicked(&*panic)),
+    };
+    std::future::poll_fn(move |waker| {
+        let polled = catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(waker)));
+        polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))))
+    })
+    .await
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> TaskFailure {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    TaskFailure::retryable(text.unwrap_or_else(|| "the handler panicked".to_owned())).code("panic")
+}

@@ -1,0 +1,240 @@
+//! The keeper: renews the leases of everything a worker runs, and notices what it should stop.
+//!
+//! It has a thread of its own, because handlers that block their runtime must not cost the leases of all
+//! others. It renews everything in one call when the first lease has used up a third of its length, looks at
+//! single leases when the engine says that they were disturbed, and gives a lease up for lost when it could
+//! not be renewed in time.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ff_core::commands::Heartbeat;
+use ff_core::execution::Fence;
+use ff_core::reply::Renewal;
+use ff_core::worker::WorkerMode;
+use ff_core::{ExecutionId, InstanceId, Ms, Rejection, Reply};
+use ff_engine::Failure;
+use tokio::sync::mpsc;
+
+use super::crew::{Crew, Order};
+use super::running::Running;
+
+/// How long an instance may be silent before it counts as dead, and how often it is heard of.
+pub(super) const TTL_MS: Ms = 30_000;
+const HEARTBEAT_MS: Ms = TTL_MS / 3;
+/// How many leases are renewed in one call at most.
+const RENEW_MAX: usize = 10_000;
+
+type Call<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
+
+/// Starts the keeper; it ends when it is told to stop.
+pub(super) fn start(crew: Arc<Crew>) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let keeper = Keeper::new(crew);
+    let run = move || runtime.block_on(keeper.run());
+    std::thread::Builder::new().name("flowfabric-keeper".to_owned()).spawn(run)?;
+    Ok(())
+}
+
+struct Keeper {
+    crew: Arc<Crew>,
+    instance: InstanceId,
+    disturbed: mpsc::UnboundedReceiver<ExecutionId>,
+    /// Leases to look at now.
+    urgent: Vec<Fence>,
+    renewal: Call<(Ms, Vec<Fence>, Vec<Result<Renewal, Failure>>)>,
+    heartbeat: Call<Result<Reply, Failure>>,
+    next_heartbeat: Ms,
+}
+
+/// What the keeper wakes up for.
+enum News {
+    Order,
+    Renewed(Ms, Vec<Fence>, Vec<Result<Renewal, Failure>>),
+    Heard(Result<Reply, Failure>),
+    Disturbed(ExecutionId),
+    Time,
+}
+
+impl Keeper {
+    fn new(crew: Arc<Crew>) -> Keeper {
+        let instance = match *crew.orders.borrow() {
+            Order::Work(instance) | Order::Register(instance) | Order::Drain(instance) => instance,
+            Order::Stop => InstanceId(uuid::Uuid::nil()),
+        };
+        let disturbed = crew.fabric.engine().watch_leases(instance);
+        let next_heartbeat = crew.fabric.time().now() + HEARTBEAT_MS;
+        Keeper {
+            crew,
+            instance,
+            disturbed,
+            urgent: Vec::new(),
+            renewal: None,
+            heartbeat: None,
+            next_heartbeat,
+        }
+    }
+
+    async fn run(mut self) {
+        let mut alarm = self.crew.fabric.time().alarm();
+        let mut orders = self.crew.orders.subscribe();
+        orders.mark_changed();
+        let crew = self.crew.clone();
+        loop {
+            let now = self.crew.fabric.time().now();
+            let wake_at = self.look_after(now);
+            self.crew.keeper_wakes_at.store(wake_at, Ordering::Release);
+            let news = tokio::select! {
+                biased;
+                _ = orders.changed() => News::Order,
+                (sent_at, fences, results) = answer(&mut self.renewal) => News::Renewed(sent_at, fences, results),
+                reply = answer(&mut self.heartbeat) => News::Heard(reply),
+                Some(id) = self.disturbed.recv() => News::Disturbed(id),
+                () = crew.keeper.notified() => News::Time,
+                () = alarm.until(wake_at) => News::Time,
+            };
+            match news {
+                News::Order => match *orders.borrow_and_update() {
+                    Order::Stop => return,
+                    Order::Work(instance) if instance != self.instance => self.serve(instance),
+                    _ => {}
+                },
+                News::Renewed(sent_at, fences, results) => self.renewed(sent_at, &fences, results),
+                News::Heard(reply) => self.heard(&reply),
+                News::Disturbed(id) => self.disturbed(id),
+                News::Time => {}
+            }
+        }
+    }
+
+    /// The worker goes on as another instance.
+    fn serve(&mut self, instance: InstanceId) {
+        self.instance = instance;
+        self.disturbed = self.crew.fabric.engine().watch_leases(instance);
+        self.next_heartbeat = self.crew.fabric.time().now() + HEARTBEAT_MS;
+    }
+
+    /// Does what is due; returns when to look again.
+    fn look_after(&mut self, now: Ms) -> Ms {
+        let mut wake_at = self.next_heartbeat;
+        let mut due = std::mem::take(&mut self.urgent);
+        let mut any_due = !due.is_empty();
+        {
+            let all = self.crew.running();
+            for running in all.values().filter(|it| !it.is_lost()) {
+                if running.ends_at() <= now {
+                    running.lose();
+                    continue;
+                }
+                any_due |= running.renew_at() <= now;
+                wake_at = wake_at.min(running.renew_at()).min(running.ends_at());
+            }
+            if any_due && self.renewal.is_none() {
+                // Whoever is not due yet is renewed with the others, so that there is one call for all.
+                due = all.values().filter(|it| !it.is_lost()).map(|it| it.fence()).take(RENEW_MAX).collect();
+            }
+        }
+        if self.renewal.is_some() {
+            // Its answer wakes the keeper; only ends of leases are waited for meanwhile.
+            self.urgent = due;
+            wake_at = self.next_end().min(self.next_heartbeat);
+        } else if !due.is_empty() {
+            self.renew(now, due);
+            wake_at = self.next_end().min(self.next_heartbeat);
+        }
+        if now >= self.next_heartbeat && self.heartbeat.is_none() {
+            self.next_heartbeat = now + HEARTBEAT_MS;
+            let (engine, instance) = (self.crew.fabric.engine().clone(), self.instance);
+            self.heartbeat = Some(Box::pin(async move { engine.execute(Heartbeat { instance }).await }));
+        }
+        wake_at.max(now + 1)
+    }
+
+    fn next_end(&self) -> Ms {
+        let all = self.crew.running();
+        all.values().filter(|it| !it.is_lost()).map(|it| it.ends_at()).min().unwrap_or(Ms::MAX)
+    }
+
+    fn renew(&mut self, now: Ms, fences: Vec<Fence>) {
+        let engine = self.crew.fabric.engine().clone();
+        // Counted from now: the lease cannot have been granted before it was asked for.
+        self.renewal = Some(Box::pin(async move {
+            let results = engine.renew(fences.clone()).await;
+            (now, fences, results)
+        }));
+    }
+
+    fn renewed(&mut self, sent_at: Ms, fences: &[Fence], results: Vec<Result<Renewal, Failure>>) {
+        let now = self.crew.fabric.time().now();
+        for (fence, result) in fences.iter().zip(results) {
+            let Some(running) = self.find(fence.execution).filter(|it| it.fence() == *fence) else {
+                continue;
+            };
+            match result {
+                Ok(renewal) => {
+                    running.renewed(sent_at);
+                    if renewal.cancel.is_some() {
+                        running.request_cancel();
+                    }
+                }
+                Err(Failure::Rejected(rejection)) => {
+                    tracing::debug!(%rejection, "a lease is lost");
+                    running.lose();
+                }
+                Err(failure) => {
+                    tracing::warn!(%failure, "leases were not renewed; trying again");
+                    running.not_renewed(now);
+                }
+            }
+        }
+    }
+
+    fn disturbed(&mut self, id: ExecutionId) {
+        let mut ids = vec![id];
+        while let Ok(id) = self.disturbed.try_recv() {
+            ids.push(id);
+        }
+        // Other processes' commits are told to everybody; most are not about this worker.
+        let fences: Vec<Fence> = ids.into_iter().filter_map(|id| Some(self.find(id)?.fence())).collect();
+        self.urgent.extend(fences);
+    }
+
+    fn heard(&mut self, reply: &Result<Reply, Failure>) {
+        match reply {
+            Ok(Reply::Worker { mode: WorkerMode::Draining, .. }) => {
+                self.crew.orders.send_if_modified(|order| give(order, Order::Drain(self.instance)));
+            }
+            Err(Failure::Rejected(Rejection::WorkerUnknown { .. } | Rejection::WorkerDead { .. })) => {
+                self.crew.orders.send_if_modified(|order| give(order, Order::Register(self.instance)));
+            }
+            Ok(_) => {}
+            Err(failure) => tracing::warn!(%failure, "the heartbeat was not stored"),
+        }
+    }
+
+    fn find(&self, id: ExecutionId) -> Option<Arc<Running>> {
+        self.crew.running().get(&id).cloned()
+    }
+}
+
+/// Replaces the order to work as an instance by another order to it.
+fn give(order: &mut Order, new: Order) -> bool {
+    let (Order::Register(about) | Order::Drain(about)) = new else { return false };
+    if *order != Order::Work(about) {
+        return false;
+    }
+    *order = new;
+    true
+}
+
+/// The answer to a call that is under way.
+async fn answer<T>(call: &mut Call<T>) -> T {
+    let answer = match call {
+        Some(call) => call.as_mut().await,
+        None => std::future::pending().await,
+    };
+    *call = None;
+    answer
+}
