@@ -224,6 +224,7 @@ impl<F> Submission<F> {
         let new_id = || fabric.engine().new_execution_id(fabric.wall(), &draft.namespace, key);
         let tags = draft.tags.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         Ok(Create {
+            fresh: draft.id.is_none(),
             id: draft.id.unwrap_or_else(new_id),
             tags: Tags::default().edited(tags, [], fabric.limits())?,
             namespace: draft.namespace,
