@@ -298,12 +298,14 @@ impl Driver {
 
     /// Looks for what other processes did, now and then.
     fn look_around(&mut self, at: Ms) {
+        let pause =
+            if self.somebody_waits() { self.config.status_busy_ms } else { self.config.status_idle_ms };
         if at >= self.next_status {
-            let pause =
-                if self.somebody_waits() { self.config.status_busy_ms } else { self.config.status_idle_ms };
             self.next_status = at + pause;
             self.machine.ask_status();
         }
+        // Whoever has just begun to wait does not sit out the long pause.
+        self.next_status = self.next_status.min(at + pause);
         if at >= self.next_gone && !self.gone_asked {
             self.next_gone = at + GONE_MS;
             self.gone_asked = true;

@@ -230,7 +230,9 @@ async fn work(stage: &Stage) -> Result<Verdict, Problem> {
 async fn retries(stage: &Stage) -> Result<Verdict, Problem> {
     let part = Part::Retries;
     let backoff = || Backoff { initial_ms: 300, factor: 2.0, max_ms: 5_000, jitter: Jitter::None };
-    let tasks = (0..part.count()).map(|n| task(part, "flaky", n).attempts(5).backoff(backoff())).collect();
+    let tasks = (0..part.count())
+        .map(|n| task(part, "flaky", n).priority(10).attempts(5).backoff(backoff()))
+        .collect();
     let runs = submit(stage, tasks).await?;
     let (good, attempts) = ended(part, &runs).await?;
     let thrice = attempts.iter().all(|it| it.len() == 3);
@@ -353,7 +355,7 @@ async fn deadline(stage: &Stage) -> Result<Verdict, Problem> {
 async fn cancel(stage: &Stage) -> Result<Verdict, Problem> {
     let part = Part::Cancel;
     let waits = task(part, "nap", 1).delay(Duration::from_secs(3_600));
-    let runs = submit(stage, vec![waits, task(part, "nap", 2)]).await?;
+    let runs = submit(stage, vec![waits, task(part, "nap", 2).priority(10)]).await?;
     let mut watch = runs[1].watch().await?;
     while let Some(execution) = watch.next().await? {
         if execution.public_state() == PublicState::Active {
