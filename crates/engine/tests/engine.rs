@@ -136,9 +136,9 @@ async fn one_command_that_the_store_refuses_does_not_fail_the_others_of_its_batc
     let guilty = create(&engine);
     let guilty_id = guilty.id;
     commands.insert(17, guilty.into());
-    store.faults().refuse_if(move |changes| {
-        changes.keys().contains(&ff_core::key::Key::Execution(guilty_id))
-    });
+    store
+        .faults()
+        .refuse_if(move |changes| changes.keys().contains(&ff_core::key::Key::Execution(guilty_id)));
     let results = engine.execute_all(commands).await;
     for (n, result) in results.iter().enumerate() {
         assert_eq!(result.is_ok(), n != 17, "{n}: {result:?}");
@@ -275,4 +275,21 @@ async fn rejections_name_what_is_wrong_and_change_nothing() {
     assert_eq!(failure.to_string(), "input has 5242880 bytes; allowed are at most 4194304");
     let after = store.inspect(|state| state.partition(ff_core::PartitionId(0)).unwrap().version());
     assert_eq!(before, after);
+}
+
+#[tokio::test]
+async fn whoever_begins_to_wait_does_not_sit_out_the_pause_of_an_idle_engine() {
+    let store = Arc::new(MemoryStore::new(1));
+    let config = EngineConfig { status_idle_ms: 3_600_000, status_busy_ms: 10, ..EngineConfig::default() };
+    let idle = Engine::start(store.clone(), config).await.unwrap();
+    // Answered after the engine has looked around for the first time and has found nobody waiting.
+    idle.stats().await.unwrap();
+    let other = engine_on(&store).await;
+    let id = submit(&other).await;
+    let waiting = tokio::spawn(async move { idle.wait(id).await });
+    let poll = worker(&other).await;
+    let tasks = claim(&other, &poll, 1).await;
+    complete(&other, &tasks[0]).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    assert_eq!(ended.unwrap().unwrap().unwrap().execution.public_state(), PublicState::Completed);
 }
