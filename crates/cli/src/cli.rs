@@ -3,10 +3,12 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
 
 use crate::commands::Command;
+use crate::parse;
 use crate::problem::Problem;
 
 const AFTER_HELP: &str = "\
@@ -20,7 +22,8 @@ Examples:
 
 Settings: a flag wins over the environment, that over flowfabric.toml in the working folder, that over the
 default. Every option has a name in the environment: --store is FLOWFABRIC_STORE, and --lane of submit is
-FLOWFABRIC_SUBMIT_LANE. Keys of flowfabric.toml: store, json, log, and a table [limits].
+FLOWFABRIC_SUBMIT_LANE. Keys of flowfabric.toml: store, json, log, patience, and a
+table [limits].
 
 Exit codes:
   0    done
@@ -58,6 +61,10 @@ pub struct Global {
     /// What is logged to stderr: off, error, warn, info, debug or trace [default: warn]
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log: Option<String>,
+    /// How long to wait for a store that is locked, full or out of reach [default: 5s]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = parse::duration)]
+    #[arg(allow_hyphen_values = true)]
+    pub patience: Option<Duration>,
 }
 
 /// The command with a name in the environment for every option.

@@ -5,6 +5,7 @@
 
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -55,13 +56,13 @@ impl Program {
     /// Runs it once, for one attempt.
     pub async fn run(self: Arc<Self>, ctx: Context, input: Payload) -> Result<Outcome<Payload>, TaskFailure> {
         let mut group = self.start(&ctx)?;
-        let pid = group.pid;
+        let (pid, asked) = (group.pid, group.asked.clone());
         let work = group.conclude(input.bytes, self.output_bytes_max);
         tokio::pin!(work);
         let over = tokio::select! {
             over = &mut work => over?,
             () = ctx.cancelled() => {
-                signal(pid, Signal::TERM);
+                ask_to_end(pid, &asked);
                 tokio::select! {
                     over = &mut work => over?,
                     () = tokio::time::sleep(self.kill_after) => {
@@ -93,7 +94,8 @@ impl Program {
         let child = command.spawn().map_err(|error| cannot(&error))?;
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| cannot(&"it has no process id"))?;
-        Ok(Group { pid, child: Some(child), kill_after: self.kill_after, alive: self.alive.clone() })
+        let (kill_after, alive) = (self.kill_after, self.alive.clone());
+        Ok(Group { pid, child: Some(child), asked: Arc::default(), kill_after, alive })
     }
 
     fn judge(&self, over: Over) -> Result<Outcome<Payload>, TaskFailure> {
@@ -139,6 +141,7 @@ fn as_json(output: &[u8]) -> Bytes {
 struct Group {
     pid: Pid,
     child: Option<Child>,
+    asked: Arc<AtomicBool>,
     kill_after: Duration,
     alive: Alive,
 }
@@ -165,13 +168,20 @@ impl Drop for Group {
         let Some(mut child) = self.child.take().filter(|child| child.id().is_some()) else { return };
         let (pid, kill_after, alive) = (self.pid, self.kill_after, self.alive.clone());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return signal(pid, Signal::KILL) };
-        signal(pid, Signal::TERM);
+        ask_to_end(pid, &self.asked);
         runtime.spawn(async move {
             let _ = tokio::time::timeout(kill_after, child.wait()).await;
             signal(pid, Signal::KILL);
             let _ = child.wait().await;
             drop(alive);
         });
+    }
+}
+
+/// Asks once: a second SIGTERM would interrupt what the program does because of the first.
+fn ask_to_end(pid: Pid, asked: &AtomicBool) {
+    if !asked.swap(true, Ordering::Relaxed) {
+        signal(pid, Signal::TERM);
     }
 }
 

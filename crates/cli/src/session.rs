@@ -9,8 +9,6 @@ use flowfabric::{Fabric, Options};
 use crate::problem::Problem;
 use crate::settings::Settings;
 
-/// How long a command waits for a store that is locked or full, before it says so.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// How long what is on its way to the store may take when a command ends.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -43,7 +41,7 @@ pub async fn with<T, F: Future<Output = Result<T, Problem>>>(
     }
     let options = Options::new().limits(settings.limits.clone());
     let options = match patience {
-        Patience::Short => options.command_timeout(PATIENCE).retry_for(Duration::ZERO),
+        Patience::Short => options.command_timeout(settings.patience).retry_for(Duration::ZERO),
         Patience::Long => options,
     };
     let fabric = flowfabric::connect_with(&settings.store, options).await.map_err(|error| {

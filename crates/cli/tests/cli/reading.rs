@@ -155,6 +155,6 @@ fn a_backup_is_a_store_and_never_overwrites() {
 fn a_reader_that_goes_away_is_no_error() {
     let stand = Stand::new();
     stand.submit(["x", "--count", "500"]);
-    let said = stand.shell("set -o pipefail 2>/dev/null; $FF list --limit 500 --json | head -n 1");
+    let said = stand.shell("$FF list --limit 500 --json | head -n 1");
     assert_eq!((said.out.as_str(), said.err.as_str()), ("{", ""));
 }

@@ -48,7 +48,7 @@ fn the_program_knows_what_it_runs_and_text_becomes_a_json_text() {
 fn the_exit_code_decides() {
     let stand = Stand::new();
     // The input is the shell script that the program runs.
-    let _worker = stand.worker(["--kind", "sh", "--exec", "sh -c \"$(tr -d '\\\"')\"", "--later", "10ms"]);
+    let _worker = stand.worker(["--kind", "sh", "--exec", "eval \"$(tr -d '\\\"')\"", "--later", "10ms"]);
     let run = |script: &str| {
         let input = format!("\"{script}\"");
         let args = ["--json", "submit", "sh", "--attempts", "2", "--backoff", "1ms", "--input", &input];
