@@ -158,3 +158,14 @@ fn a_reader_that_goes_away_is_no_error() {
     let said = stand.shell("$FF list --limit 500 --json | head -n 1");
     assert_eq!((said.out.as_str(), said.err.as_str()), ("{", ""));
 }
+
+#[test]
+fn a_command_that_ends_leaves_the_store_in_order() {
+    let stand = Stand::new();
+    for _ in 0..3 {
+        stand.submit(["x"]);
+    }
+    let left = std::fs::read_dir(stand.path("flowfabric.db-lock")).unwrap();
+    let names: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["turn"], "no server is registered that has ended");
+}
