@@ -3,9 +3,9 @@
 //! The program gets a process group of its own, so that it and everything it starts can be stopped together:
 //! when a cancel is asked for, when the lease is lost, and when it leaves something behind.
 
+use std::convert::Infallible;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use flowfabric::{Context, Outcome, Payload, TaskFailure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// As in `sysexits.h`: the input is wrong, and no attempt will mend that.
 const EX_DATAERR: i32 = 65;
@@ -53,29 +53,26 @@ enum Output {
 }
 
 impl Program {
-    /// Runs it once, for one attempt.
+    /// Runs it once, for one attempt. A future that is dropped stops the program.
     pub async fn run(self: Arc<Self>, ctx: Context, input: Payload) -> Result<Outcome<Payload>, TaskFailure> {
-        let mut group = self.start(&ctx)?;
-        let (pid, asked) = (group.pid, group.asked.clone());
-        let work = group.conclude(input.bytes, self.output_bytes_max);
-        tokio::pin!(work);
+        let child = self.start(&ctx)?;
+        let (stop, stopped) = oneshot::channel::<Infallible>();
+        let (answer, over) = oneshot::channel();
+        let program = self.clone();
+        // On a task of its own, which sees the program to its end whatever becomes of this future.
+        tokio::spawn(async move { answer.send(program.attend(child, input.bytes, stopped).await) });
+        tokio::pin!(over);
         let over = tokio::select! {
-            over = &mut work => over?,
+            over = &mut over => over,
             () = ctx.cancelled() => {
-                ask_to_end(pid, &asked);
-                tokio::select! {
-                    over = &mut work => over?,
-                    () = tokio::time::sleep(self.kill_after) => {
-                        signal(pid, Signal::KILL);
-                        work.await?
-                    }
-                }
+                drop(stop);
+                over.await
             }
         };
-        self.judge(over)
+        self.judge(over.map_err(|_| TaskFailure::retryable("the program was lost").code("exec"))??)
     }
 
-    fn start(&self, ctx: &Context) -> Result<Group, TaskFailure> {
+    fn start(&self, ctx: &Context) -> Result<Child, TaskFailure> {
         let mut command = Command::new("sh");
         command
             .args(["-c", &self.command])
@@ -88,14 +85,32 @@ impl Program {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        let cannot = |error: &dyn std::fmt::Display| {
+        command.spawn().map_err(|error| {
             TaskFailure::retryable(format!("the program cannot be started: {error}")).code("exec")
-        };
-        let child = command.spawn().map_err(|error| cannot(&error))?;
+        })
+    }
+
+    /// Feeds it, listens to it, and stops it when the other end of `stopped` is gone.
+    async fn attend(
+        &self,
+        mut child: Child,
+        input: Bytes,
+        stopped: oneshot::Receiver<Infallible>,
+    ) -> Result<Over, TaskFailure> {
+        let _alive = self.alive.clone();
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| cannot(&"it has no process id"))?;
-        let (kill_after, alive) = (self.kill_after, self.alive.clone());
-        Ok(Group { pid, child: Some(child), asked: Arc::default(), kill_after, alive })
+        let pid = pid.ok_or_else(|| TaskFailure::retryable("the program has no process id").code("exec"))?;
+        let over = conclude(&mut child, pid, input, self.output_bytes_max);
+        tokio::pin!(over);
+        tokio::select! {
+            over = &mut over => return over,
+            _ = stopped => signal(pid, Signal::TERM),
+        }
+        tokio::select! {
+            over = &mut over => return over,
+            () = tokio::time::sleep(self.kill_after) => signal(pid, Signal::KILL),
+        }
+        over.await
     }
 
     fn judge(&self, over: Over) -> Result<Outcome<Payload>, TaskFailure> {
@@ -137,52 +152,18 @@ fn as_json(output: &[u8]) -> Bytes {
     Bytes::from(serde_json::Value::from(String::from_utf8_lossy(text)).to_string())
 }
 
-/// A program and all that it has started. Dropped before its end, it is stopped.
-struct Group {
-    pid: Pid,
-    child: Option<Child>,
-    asked: Arc<AtomicBool>,
-    kill_after: Duration,
-    alive: Alive,
-}
-
-impl Group {
-    async fn conclude(&mut self, input: Bytes, output_max: usize) -> Result<Over, TaskFailure> {
-        let pid = self.pid;
-        let Some(child) = &mut self.child else { return Err(TaskFailure::retryable("the program is over")) };
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let end = async {
-            let status = child.wait().await;
-            // What it has left behind holds the pipes open and is no part of the result.
-            signal(pid, Signal::KILL);
-            status
-        };
-        let ((), output, complaint, status) =
-            tokio::join!(feed(stdin, input), head(stdout, output_max, pid), tail(stderr), end);
-        Ok(Over { status: status?, output, complaint })
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let Some(mut child) = self.child.take().filter(|child| child.id().is_some()) else { return };
-        let (pid, kill_after, alive) = (self.pid, self.kill_after, self.alive.clone());
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return signal(pid, Signal::KILL) };
-        ask_to_end(pid, &self.asked);
-        runtime.spawn(async move {
-            let _ = tokio::time::timeout(kill_after, child.wait()).await;
-            signal(pid, Signal::KILL);
-            let _ = child.wait().await;
-            drop(alive);
-        });
-    }
-}
-
-/// Asks once: a second SIGTERM would interrupt what the program does because of the first.
-fn ask_to_end(pid: Pid, asked: &AtomicBool) {
-    if !asked.swap(true, Ordering::Relaxed) {
-        signal(pid, Signal::TERM);
-    }
+/// Sees a program to its end.
+async fn conclude(child: &mut Child, pid: Pid, input: Bytes, output_max: usize) -> Result<Over, TaskFailure> {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let end = async {
+        let status = child.wait().await;
+        // What it has left behind holds the pipes open and is no part of the result.
+        signal(pid, Signal::KILL);
+        status
+    };
+    let ((), output, complaint, status) =
+        tokio::join!(feed(stdin, input), head(stdout, output_max, pid), tail(stderr), end);
+    Ok(Over { status: status?, output, complaint })
 }
 
 /// A group that has gone already is what was wanted.
