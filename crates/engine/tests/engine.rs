@@ -136,9 +136,9 @@ async fn one_command_that_the_store_refuses_does_not_fail_the_others_of_its_batc
     let guilty = create(&engine);
     let guilty_id = guilty.id;
     commands.insert(17, guilty.into());
-    store.faults().refuse_if(move |changes| {
-        changes.keys().contains(&ff_core::key::Key::Execution(guilty_id))
-    });
+    store
+        .faults()
+        .refuse_if(move |changes| changes.keys().contains(&ff_core::key::Key::Execution(guilty_id)));
     let results = engine.execute_all(commands).await;
     for (n, result) in results.iter().enumerate() {
         assert_eq!(result.is_ok(), n != 17, "{n}: {result:?}");

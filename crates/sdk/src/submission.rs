@@ -292,7 +292,7 @@ impl<'a> Many<'a> {
             let before = self.left.len();
             for ((n, command), reply) in batch.into_iter().zip(replies) {
                 match reply {
-                    Err(failure) if patience.lasts_for(&failure) => self.left.push((n, command)),
+                    Err(failure) if patience.lasts_for(&failure) => self.left.push((n, command.repeated())),
                     reply => self.answer(n, reply),
                 }
             }
