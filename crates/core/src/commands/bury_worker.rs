@@ -24,7 +24,7 @@ impl BuryWorker {
             return Err(Rejection::NotFound { what: "worker instance", id: self.instance.to_string() }.into());
         };
         if worker.mode == WorkerMode::Dead {
-            return Ok(Reply::Worker { mode: WorkerMode::Dead, deliveries: Vec::new() });
+            return Ok(Reply::Worker { mode: WorkerMode::Dead, deliveries: ws.newest_deliveries() });
         }
         let deliveries = bury(ws, self.instance, now, &self.actor, &self.cause);
         Ok(Reply::Worker { mode: WorkerMode::Dead, deliveries })

@@ -24,7 +24,7 @@ impl DrainWorker {
             return Err(Rejection::NotFound { what: "worker instance", id: self.instance.to_string() }.into());
         };
         if worker.mode != WorkerMode::Active {
-            return Ok(Reply::Worker { mode: worker.mode, deliveries: Vec::new() });
+            return Ok(Reply::Worker { mode: worker.mode, deliveries: ws.newest_deliveries() });
         }
         let worker = WorkerInstance {
             mode: WorkerMode::Draining,

@@ -53,7 +53,7 @@ impl RegisterWorker {
                     let instance = self.instance.to_string();
                     Err(Rejection::WorkerDead { instance, at: at.unwrap_or(0) }.into())
                 }
-                (mode, _) => Ok(Reply::Worker { mode, deliveries: Vec::new() }),
+                (mode, _) => Ok(Reply::Worker { mode, deliveries: ws.newest_deliveries() }),
             };
         }
         let expires_at = now.saturating_add(self.ttl_ms);

@@ -49,7 +49,7 @@ impl SetLane {
             ..(*before).clone()
         };
         if lane == *before && before.revision > 0 {
-            return Ok(Reply::Lane { lane: before, deliveries: Vec::new() });
+            return Ok(Reply::Lane { lane: before, deliveries: ws.newest_deliveries() });
         }
         lane.revision += 1;
         lane.changed_at = now;

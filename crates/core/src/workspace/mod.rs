@@ -410,6 +410,15 @@ impl Workspace {
         deliveries
     }
 
+    /// The newest message to every other partition: a change that was sent before has arrived everywhere
+    /// once these have.
+    pub fn newest_deliveries(&self) -> Vec<Delivery> {
+        let links = self.links.values().filter(|link| link.sent > 0);
+        let mut list: Vec<_> = links.map(|link| Delivery { to: link.peer, number: link.sent }).collect();
+        list.sort_by_key(|delivery| delivery.to);
+        list
+    }
+
     /// Deletes an agenda entry that no record derives: a delivered message, or a stray.
     pub fn strike(&mut self, key: AgendaKey) {
         let entry = self.agenda.entry(&key);
