@@ -8,7 +8,7 @@
 //! |---|---|
 //! | the store itself, and what can be set | [`SqliteStore`], [`Options`] |
 //! | opening a file, the schema and its numbers | `open.rs`, `schema.rs`, `sql/migrations` |
-//! | group commit | `writer.rs`; what one commit writes: `apply.rs`, `events.rs`, `keys.rs` |
+//! | group commit | `writer.rs`, `checkpoint.rs`; what one commit writes: `apply.rs`, `events.rs`, `keys.rs` |
 //! | reading at one version | `load.rs`, `records.rs`; questions people ask: `listing.rs`, `log.rs`, `status.rs` |
 //! | who serves this file, and who has died | `presence.rs` |
 //! | what operators read when something is wrong | `error.rs` |
@@ -18,6 +18,7 @@
 
 mod apply;
 mod backup;
+mod checkpoint;
 mod error;
 mod events;
 mod keys;
