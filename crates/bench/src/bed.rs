@@ -70,6 +70,14 @@ impl Bed {
         Ok(Bed { fabric, store, sqlite: Some(sqlite), recording: None, folder, _temporary: None })
     }
 
+    /// Copies the store as it is now into a file.
+    pub async fn snapshot(&self, to: &Path) -> anyhow::Result<()> {
+        if let Some(sqlite) = &self.sqlite {
+            sqlite.backup(to).await?;
+        }
+        Ok(())
+    }
+
     pub fn stats(&self) -> Option<Stats> {
         self.sqlite.as_ref().map(|sqlite| sqlite.stats())
     }
@@ -121,7 +129,10 @@ impl Bed {
             if done > last.0 {
                 last = (done, Instant::now());
             }
-            anyhow::ensure!(last.1.elapsed() < Duration::from_secs(60), "no progress for a minute at {done} of {count}");
+            anyhow::ensure!(
+                last.1.elapsed() < Duration::from_secs(60),
+                "no progress for a minute at {done} of {count}"
+            );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -131,7 +142,9 @@ impl Bed {
         self.fabric.shutdown(Duration::from_secs(30)).await;
         let findings = ff_engine::doctor::examine(&*self.store).await?;
         self.store.close().await;
-        if self._temporary.is_none() && self.folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("bench-")) {
+        if self._temporary.is_none()
+            && self.folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("bench-"))
+        {
             let _ = std::fs::remove_dir_all(&self.folder);
         }
         Ok(findings.problems)

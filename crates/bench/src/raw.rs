@@ -9,7 +9,12 @@ use ff_store_sqlite::raw;
 use crate::report::Report;
 
 /// Replays what was recorded on a copy of the store it started from, and puts the figures into the report.
-pub fn compare(report: &mut Report, start: &Path, recorded: Vec<Vec<Commit>>, count: usize) -> anyhow::Result<()> {
+pub fn compare(
+    report: &mut Report,
+    start: &Path,
+    recorded: Vec<Vec<Commit>>,
+    count: usize,
+) -> anyhow::Result<()> {
     let rows: u64 = recorded.iter().flatten().map(|commit| commit.changes.rows() as u64).sum();
     let (replayed, time): (u64, Duration) = raw::replay(start, recorded)?;
     let raw_per_s = count as f64 / time.as_secs_f64().max(1e-9);

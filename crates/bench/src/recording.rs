@@ -67,7 +67,12 @@ impl Store for Recording {
     fn counts(&self) -> Soon<'_, Result<Vec<(CountKey, u64)>, StoreError>> {
         self.inner.counts()
     }
-    fn events(&self, partition: PartitionId, from: u64, limit: usize) -> Soon<'_, Result<EventPage, StoreError>> {
+    fn events(
+        &self,
+        partition: PartitionId,
+        from: u64,
+        limit: usize,
+    ) -> Soon<'_, Result<EventPage, StoreError>> {
         self.inner.events(partition, from, limit)
     }
     fn first_event_since(&self, partition: PartitionId, at: Ms) -> Soon<'_, Result<u64, StoreError>> {

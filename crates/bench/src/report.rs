@@ -45,7 +45,7 @@ pub struct PerExecution {
 impl Report {
     pub fn print(&self) {
         println!("\n{} on {}: {:.0}/s", self.scenario, self.store, self.rate_per_s);
-        let mut line = |name: &str, value: String| println!("  {name:<22} {value}");
+        let line = |name: &str, value: String| println!("  {name:<22} {value}");
         if let (Some(p50), Some(p99)) = (self.p50_ms, self.p99_ms) {
             line("latency", format!("p50 {p50:.2} ms, p99 {p99:.2} ms"));
         }

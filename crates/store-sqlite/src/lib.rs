@@ -12,6 +12,7 @@
 //! | reading at one version | `load.rs`, `records.rs`; questions people ask: `listing.rs`, `log.rs`, `status.rs` |
 //! | who serves this file, and who has died | `presence.rs` |
 //! | what operators read when something is wrong | `error.rs` |
+//! | the same rows written by a bare client, for benchmarks | [`raw`] |
 //! | copies, figures | `backup.rs`, [`Stats`] |
 //!
 //! Every statement has a file of its own under `sql/`, named by what it does.
@@ -28,6 +29,7 @@ mod log;
 mod open;
 mod options;
 mod presence;
+pub mod raw;
 mod reader;
 mod records;
 mod schema;

@@ -81,8 +81,13 @@ async fn one(
     })
     .await??;
     let text = String::from_utf8_lossy(&output.stdout);
-    anyhow::ensure!(output.status.success(), "the measurement failed: {}", String::from_utf8_lossy(&output.stderr));
-    let measured: serde_json::Value = serde_json::from_str(text.trim()).context("the measurement's answer")?;
+    anyhow::ensure!(
+        output.status.success(),
+        "the measurement failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let measured: serde_json::Value =
+        serde_json::from_str(text.trim()).context("the measurement's answer")?;
     let number = |name: &str| measured[name].as_f64().unwrap_or(0.0);
     if waiting >= 1_000_000 {
         report.more.insert("MiB, 1 M waiting".to_owned(), number("rss_open_mib"));
@@ -103,6 +108,9 @@ pub async fn measure(file: &Path, args: &Args) -> anyhow::Result<()> {
     let rate_per_s = drain(&bed, args, count, "measuring").await?;
     let rss_mib = rss_mib();
     bed.fabric.shutdown(Duration::from_secs(30)).await;
-    println!("{}", serde_json::json!({ "rate_per_s": rate_per_s, "rss_mib": rss_mib, "rss_open_mib": rss_open_mib }));
+    println!(
+        "{}",
+        serde_json::json!({ "rate_per_s": rate_per_s, "rss_mib": rss_mib, "rss_open_mib": rss_open_mib })
+    );
     Ok(())
 }

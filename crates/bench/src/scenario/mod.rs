@@ -58,8 +58,12 @@ impl Scenario {
             Scenario::Latency => "one at a time, 500 times, from submit to result",
             Scenario::Submit => "single submits from 16 and from 64 callers at once",
             Scenario::Bulk => "submits of 1,000 at a time",
-            Scenario::Capability => "drain over 10 capability classes, workers with 1 to 5 of them, beside a plain drain",
-            Scenario::Growth => "drain rate with 1 k, 10 k, 100 k and 1 M waiting, and with 1 M finished behind",
+            Scenario::Capability => {
+                "drain over 10 capability classes, workers with 1 to 5 of them, beside a plain drain"
+            }
+            Scenario::Growth => {
+                "drain rate with 1 k, 10 k, 100 k and 1 M waiting, and with 1 M finished behind"
+            }
         }
     }
 
@@ -108,7 +112,8 @@ pub fn bar(name: &str, length: u64) -> ProgressBar {
 /// A report of the rounds' rates.
 pub fn of_rounds(rounds: Vec<f64>, count: usize) -> Report {
     let middle = median(&rounds);
-    let (low, high) = rounds.iter().fold((f64::MAX, f64::MIN), |(low, high), rate| (low.min(*rate), high.max(*rate)));
+    let (low, high) =
+        rounds.iter().fold((f64::MAX, f64::MIN), |(low, high), rate| (low.min(*rate), high.max(*rate)));
     let spread = if middle > 0.0 { (high - low) / middle } else { 0.0 };
     Report { rate_per_s: middle, spread, count, rounds, ..Report::default() }
 }
