@@ -288,15 +288,16 @@ impl<'a> Many<'a> {
             let batch: Vec<_> = self.left.drain(..self.left.len().min(BATCH)).collect();
             let commands = batch.iter().map(|(_, command)| command.clone()).collect();
             let replies = self.fabric.engine().execute_all(commands).await;
-            let before = self.left.len();
+            let (before, sent) = (self.left.len(), batch.len());
             for ((n, command), reply) in batch.into_iter().zip(replies) {
                 match reply {
                     Err(failure) if patience.lasts_for(&failure) => self.left.push((n, command)),
                     reply => self.answer(n, reply),
                 }
             }
-            if self.left.len() > before {
-                patience.pause().await;
+            let back = self.left.len() - before;
+            if back > 0 {
+                patience.pause_after(sent - back).await;
             }
         }
         self.results.into_iter().map(|result| result.unwrap_or(Err(Error::ShuttingDown))).collect()
