@@ -1,5 +1,7 @@
 //! Waiting for the end of executions.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Events and watching.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod background;
 
 use background::start;

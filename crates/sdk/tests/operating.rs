@@ -1,5 +1,7 @@
 //! Operators: replay, hold, lanes, tags, removal, explanations, listing.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod background;
 
 use std::time::Duration;
