@@ -75,12 +75,16 @@ pub struct AgendaKey {
     pub subject: Subject,
 }
 
+/// An entry as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgendaEntry {
     pub key: AgendaKey,
     /// The content of a message to deliver.
     pub message: Option<Arc<Message>>,
 }
+
+/// A change that waits for a refill: the key, and the entry's content unless it was removed.
+type Pending = (AgendaKey, Option<Option<Arc<Message>>>);
 
 /// The front of a partition's agenda in memory: everything due up to the mark.
 ///
@@ -91,7 +95,8 @@ pub struct Agenda {
     entries: BTreeMap<AgendaKey, Option<Arc<Message>>>,
     /// Every entry due at or before it is in `entries`.
     mark: Ms,
-    pending: Option<Vec<(AgendaKey, Option<Option<Arc<Message>>>)>>,
+    /// Changes beyond the mark since a refill was asked for.
+    pending: Option<Vec<Pending>>,
 }
 
 impl Default for Agenda {
@@ -101,10 +106,12 @@ impl Default for Agenda {
 }
 
 impl Agenda {
+    /// Forgets everything; the next refill starts at the beginning.
     pub fn reset(&mut self) {
         *self = Agenda::default();
     }
 
+    /// Whether every entry that exists is in memory.
     pub fn is_whole(&self) -> bool {
         self.mark == Ms::MAX
     }
@@ -129,11 +136,17 @@ impl Agenda {
         self.entries.contains_key(key)
     }
 
+    /// An entry that is in memory.
+    pub fn entry(&self, key: &AgendaKey) -> Option<AgendaEntry> {
+        self.entries.get(key).map(|message| AgendaEntry { key: *key, message: message.clone() })
+    }
+
     /// When the first entry in memory is due.
     pub fn next_due(&self) -> Option<Ms> {
         self.entries.first_key_value().map(|(key, _)| key.due)
     }
 
+    /// Notes an entry, if the window reaches it.
     pub fn add(&mut self, key: AgendaKey, message: Option<Arc<Message>>) {
         if key.due <= self.mark {
             self.entries.insert(key, message);
@@ -142,6 +155,7 @@ impl Agenda {
         }
     }
 
+    /// Forgets an entry.
     pub fn remove(&mut self, key: &AgendaKey) {
         if key.due <= self.mark {
             self.entries.remove(key);

@@ -37,6 +37,7 @@ impl TaskError {
     }
 }
 
+/// How far a worker says it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,6 +49,7 @@ pub struct Progress {
     pub status: Option<Box<str>>,
 }
 
+/// How and when an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptEnd {
     pub at: Ms,
@@ -56,6 +58,7 @@ pub struct AttemptEnd {
     pub error: Option<TaskError>,
 }
 
+/// One start of an execution, possibly with pauses: the same attempt goes on after a delay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     /// From 1; grows with each new start, also across replays.

@@ -44,6 +44,7 @@ pub struct EndedEntry {
     pub execution: ExecutionId,
 }
 
+/// What becomes of one execution record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExecutionChange {
     Insert(Arc<Execution>),
@@ -52,9 +53,12 @@ pub enum ExecutionChange {
     Purge(ExecutionId),
 }
 
+/// Everything one commit writes, for one partition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     pub header: Header,
+    /// In order, and before payloads and attempts: an id may be purged and inserted anew. Everywhere else
+    /// what is removed comes before what is added.
     pub executions: Vec<ExecutionChange>,
     pub ready_removed: Vec<ReadyEntry>,
     pub ready_added: Vec<ReadyEntry>,

@@ -13,6 +13,7 @@ use crate::state::{AttemptOutcome, Reason, words};
 use crate::tags::Tags;
 
 words!(
+    /// What an event is about, for filters.
     Family {
         Execution = "execution",
         Lease = "lease",
@@ -20,6 +21,7 @@ words!(
     }
 );
 
+/// A fact with its number, its time and what filters look at.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Gapless within its partition, from 1.
@@ -60,6 +62,7 @@ impl By {
     }
 }
 
+/// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Fact {
@@ -163,6 +166,8 @@ pub enum Fact {
     },
     Tagged {
         by: By,
+        /// All tags as they are now; under another name than the tags that every event carries.
+        #[serde(rename = "now")]
         tags: Tags,
     },
     LaneChanged {

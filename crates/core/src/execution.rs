@@ -47,6 +47,13 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// Whether this is the class it belongs to, without making one.
+    pub fn is_of(&self, class: &Class) -> bool {
+        self.kind == class.kind
+            && self.namespace == class.namespace
+            && self.capabilities == class.capabilities
+    }
+
     pub fn class(&self) -> Class {
         Class {
             namespace: self.namespace.clone(),
@@ -64,6 +71,7 @@ pub struct Cancellation {
     pub at: Ms,
 }
 
+/// A cancel that a running worker has been asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelRequest {
     pub cancellation: Cancellation,
@@ -82,6 +90,7 @@ pub struct Lease {
     pub cancel: Option<CancelRequest>,
 }
 
+/// How an execution ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     pub state: PublicState,
@@ -138,6 +147,7 @@ impl How {
     }
 }
 
+/// The end of one lease, by its fence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseEnding {
     pub attempt: u32,
@@ -179,6 +189,7 @@ pub struct Live {
     pub changed_at: Ms,
 }
 
+/// An execution as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Execution {
     pub id: ExecutionId,
@@ -305,17 +316,18 @@ impl Execution {
         let deadline = self.live.deadline_at.filter(|_| !ended).map(|at| (at, Guard::Deadline));
         let own: [Option<(Ms, Guard)>; 3] = match &self.live.state {
             State::Ready { since, .. } => {
-                let limit = policy.schedule_to_start_ms.map(|ms| (since + ms, Guard::ScheduleToStart));
+                let limit =
+                    policy.schedule_to_start_ms.map(|ms| (since.saturating_add(ms), Guard::ScheduleToStart));
                 [limit, None, None]
             }
             State::Delayed { until, .. } => [Some((*until, Guard::Wake)), None, None],
             State::Active(lease) => {
                 let used = self.live.attempt.as_ref().map_or(0, |attempt| attempt.leased_ms);
                 [
-                    Some((lease.expires_at + policy.lease_grace_ms, Guard::LeaseExpiry)),
+                    Some((lease.expires_at.saturating_add(policy.lease_grace_ms), Guard::LeaseExpiry)),
                     policy
                         .attempt_timeout_ms
-                        .map(|ms| (lease.acquired_at + ms - used, Guard::AttemptTimeout)),
+                        .map(|ms| (lease.acquired_at.saturating_add(ms) - used, Guard::AttemptTimeout)),
                     lease.cancel.as_ref().map(|cancel| (cancel.cut_at, Guard::CancelGrace)),
                 ]
             }

@@ -8,6 +8,7 @@ use crate::id::{ExecutionId, InstanceId};
 use crate::name::{LaneName, Namespace};
 use crate::ready::Place;
 
+/// An idempotency key within its namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DedupKey {
     pub namespace: Namespace,

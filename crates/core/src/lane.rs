@@ -20,6 +20,7 @@ pub const STEP_MS: Ms = 60_000;
 /// A step no waiting time catches up with: a century for each point.
 pub const STRICT_STEP_MS: Ms = 100 * 366 * 24 * 3_600_000;
 
+/// The settings of a lane, and who changed them last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
     pub name: LaneName,

@@ -1,7 +1,7 @@
 //! The rules of FlowFabric.
 //!
 //! Everything the system promises about executions, leases, retries, timeouts, lanes and workers is decided
-//! here, by [`decide`](commands::decide): a pure function from a partition's state, a time and a command to a
+//! here, by [`decide`]: a pure function from a partition's state, a time and a command to a
 //! reply and a set of changes. There is no I/O, no clock and no randomness in this crate; time, new ids and
 //! random seeds arrive inside commands.
 //!

@@ -6,6 +6,7 @@ use crate::Ms;
 
 const DAY_MS: Ms = 24 * 60 * 60 * 1000;
 
+/// The limits one store is served with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {

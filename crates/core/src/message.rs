@@ -6,6 +6,7 @@ use crate::id::PartitionId;
 use crate::lane::Lane;
 use crate::worker::WorkerInstance;
 
+/// What one partition tells another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "about", rename_all = "snake_case")]
 pub enum Message {

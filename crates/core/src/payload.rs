@@ -53,6 +53,7 @@ impl Slot {
     }
 }
 
+/// Names one payload of one execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PayloadKey {
     pub execution: ExecutionId,

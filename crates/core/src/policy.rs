@@ -17,6 +17,7 @@ pub enum LeaseLoss {
     Counts,
 }
 
+/// How a backoff is spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Jitter {
@@ -25,6 +26,7 @@ pub enum Jitter {
     Full,
 }
 
+/// How long to wait before the next try.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Backoff {
@@ -62,6 +64,7 @@ fn mix(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// What one execution may cost: tries, time, silence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {

@@ -89,6 +89,7 @@ pub struct PageAsk {
     pub scan_max: usize,
 }
 
+/// Executions found, in the order asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     pub executions: Vec<Execution>,

@@ -23,6 +23,7 @@ impl Place {
     pub const LAST: Place = Place { rank: i64::MAX, number: u64::MAX };
 }
 
+/// An entry of the ready queue as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReadyEntry {
     pub lane: LaneName,
@@ -141,6 +142,15 @@ impl Window {
         self.pending = None;
         if self.total == 0 {
             self.mark = Place::LAST;
+        }
+    }
+
+    /// Sets what stands at a place, as far as the window reaches, without counting it.
+    pub(crate) fn correct(&mut self, place: Place, execution: Option<ExecutionId>) {
+        match execution {
+            Some(execution) if place <= self.mark => drop(self.entries.insert(place, execution)),
+            Some(_) => {}
+            None => drop(self.entries.remove(&place)),
         }
     }
 
@@ -280,5 +290,15 @@ mod tests {
         window.add(place(20), id(20));
         assert_eq!(window.len(), 4);
         assert_eq!(window.total(), 11);
+    }
+
+    #[test]
+    fn the_entry_at_the_mark_belongs_to_the_window() {
+        let mut window = Window::unread(2);
+        window.start_refill();
+        window.finish_refill(&[(place(1), id(1))], 1);
+        window.remove(place(1));
+        window.add(place(1), id(1));
+        assert_eq!(ranks(&window), [1]);
     }
 }

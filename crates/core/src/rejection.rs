@@ -39,6 +39,7 @@ pub enum Lost {
     Superseded,
 }
 
+/// Why a command is not allowed now, with the facts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "code", rename_all = "snake_case")]
 pub enum Rejection {

@@ -16,6 +16,7 @@ pub struct Delivery {
     pub number: u64,
 }
 
+/// The answer to a command that was carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     Created {
@@ -53,6 +54,7 @@ pub enum Reply {
     Acknowledged,
 }
 
+/// A lease that was renewed, and whether a cancel was asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Renewal {
     pub expires_at: Ms,

@@ -13,6 +13,7 @@ use crate::name::{LaneName, WorkerName};
 use crate::state::words;
 
 words!(
+    /// Whether a worker instance gets work.
     WorkerMode {
         Active = "active",
         Draining = "draining",
@@ -20,6 +21,7 @@ words!(
     }
 );
 
+/// A worker instance as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerInstance {
     pub instance: InstanceId,
@@ -52,7 +54,15 @@ pub struct WorkerInstance {
     pub cause: Box<str>,
 }
 
+/// How long a dead worker instance is still listed.
+const DEAD_KEPT_MS: Ms = 24 * 3_600_000;
+
 impl WorkerInstance {
+    /// When a dead instance may be forgotten.
+    pub fn remove_at(&self) -> Option<Ms> {
+        self.died_at.map(|at| at.saturating_add(DEAD_KEPT_MS))
+    }
+
     /// The agenda entries that this record calls for.
     pub fn agenda(&self) -> impl Iterator<Item = AgendaKey> {
         let timer = self.timer.map(|due| AgendaKey { due, subject: Subject::WorkerTimer(self.instance) });

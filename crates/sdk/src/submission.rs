@@ -221,6 +221,7 @@ impl<F> Submission<F> {
         let new_id = || fabric.engine().new_execution_id(fabric.wall(), &draft.namespace, key);
         let tags = draft.tags.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         Ok(Create {
+            fresh: draft.id.is_none(),
             id: draft.id.unwrap_or_else(new_id),
             tags: Tags::default().edited(tags, [], fabric.limits())?,
             namespace: draft.namespace,
@@ -288,7 +289,7 @@ impl<'a> Many<'a> {
             let (before, sent) = (self.left.len(), batch.len());
             for ((n, command), reply) in batch.into_iter().zip(replies) {
                 match reply {
-                    Err(failure) if patience.lasts_for(&failure) => self.left.push((n, command)),
+                    Err(failure) if patience.lasts_for(&failure) => self.left.push((n, command.repeated())),
                     reply => self.answer(n, reply),
                 }
             }

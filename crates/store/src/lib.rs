@@ -33,7 +33,7 @@ use ff_core::{CommitId, ExecutionId, LaneName, Ms, PartitionId};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use commit::{Commit, Outcome, Version};
 pub use error::StoreError;
-pub use memory::MemoryStore;
+pub use memory::{Faults, MemoryState, MemoryStore};
 
 /// What a store's method returns: the contract is used through `dyn Store`.
 pub type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -114,7 +114,9 @@ pub trait Store: Send + Sync + Debug {
 
     /// Applies the changes of several partitions in one flush, each only if its partition is still at the
     /// version expected, and each alone: one that conflicts does not fail the others. When it answers
-    /// [`Outcome::Committed`], the changes survive a crash.
+    /// [`Outcome::Committed`], the changes survive a crash. Commits of one partition are applied in the order
+    /// given, also a chain of which each expects the one before. Within one set of changes removals come
+    /// before additions, because one record may take the place that another leaves.
     fn commit(&self, commits: Vec<Commit>) -> Soon<'_, Vec<Outcome>>;
 
     /// Who wrote version `number` of a partition. Kept for at least an hour and 1,000 versions.

@@ -41,6 +41,7 @@ pub struct Poll {
 }
 
 impl Poll {
+    /// Whether the worker wants and can run work of this class.
     pub fn accepts(&self, class: &Class) -> bool {
         (self.kinds.is_empty() || self.kinds.contains(&class.kind))
             && (self.namespaces.is_empty() || self.namespaces.contains(&class.namespace))
@@ -56,6 +57,7 @@ impl Poll {
     }
 }
 
+/// Asks for up to `max` executions that the poll accepts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     pub poll: Arc<Poll>,
@@ -181,7 +183,7 @@ impl Claim {
             worker: poll.worker.clone(),
             instance: poll.instance,
             acquired_at: now,
-            expires_at: now + execution.spec.policy.lease_ms,
+            expires_at: now.saturating_add(execution.spec.policy.lease_ms),
             cancel: None,
         };
         let holder = holder(&execution, &lease);
@@ -202,6 +204,8 @@ fn refill(lane: &LaneName, class: &Class, after: Place) -> Ask {
 mod tests {
     use super::super::testing::*;
     use super::*;
+    use crate::limits::Limits;
+    use crate::payload::Payload;
 
     #[test]
     fn a_lane_named_twice_hands_out_each_execution_once() {
@@ -210,5 +214,142 @@ mod tests {
         let twice = Poll { lanes: vec![LaneName::default(); 2], ..bench.poll() };
         assert_eq!(bench.order(twice), [id]);
         assert_eq!(bench.get(id).live.epoch, 1);
+    }
+
+    #[test]
+    fn work_starts_in_the_order_of_rank_then_number_over_classes_and_lanes() {
+        for memory in [Memory::Everything, Memory::Nothing] {
+            let mut bench = Bench::new();
+            bench.memory = memory;
+            let a = bench.create();
+            let b = bench.create_with(|it| it.kind = kind("other"));
+            let c = bench.create_with(|it| it.lane = lane("second"));
+            let d = bench.create_with(|it| it.namespace = namespace("acme"));
+            bench.jump(30_000);
+            let late = bench.create();
+            let urgent = bench.create_with(|it| it.priority = 1);
+            let poll = Poll { lanes: vec![LaneName::default(), lane("second")], ..bench.poll() };
+            let mut order = Vec::new();
+            while let [next] = bench.claim_with(poll.clone(), 1)[..] {
+                order.push(next.execution);
+            }
+            assert_eq!(order, [urgent, a, b, c, d, late]);
+        }
+    }
+
+    #[test]
+    fn a_poll_gets_only_what_it_asked_for_and_can_run() {
+        let mut bench = Bench::new();
+        let plain = bench.create();
+        let gpu = bench.create_with(|it| it.capabilities = capabilities(&["gpu"]));
+        let other = bench.create_with(|it| it.kind = kind("other"));
+        let acme = bench.create_with(|it| it.namespace = namespace("acme"));
+        let second = bench.create_with(|it| it.lane = lane("second"));
+        let base = Poll { kinds: vec![kind("work")], namespaces: vec![namespace("default")], ..bench.poll() };
+        let cases = [
+            (base.clone(), vec![plain]),
+            (Poll { capabilities: capabilities(&["eu", "gpu"]), ..base.clone() }, vec![plain, gpu]),
+            (Poll { kinds: vec![kind("other")], ..base.clone() }, vec![other]),
+            (Poll { kinds: vec![], ..base.clone() }, vec![plain, other]),
+            (Poll { namespaces: vec![namespace("acme")], ..base.clone() }, vec![acme]),
+            (Poll { namespaces: vec![], ..base.clone() }, vec![plain, acme]),
+            (Poll { lanes: vec![lane("second")], ..base.clone() }, vec![second]),
+            (Poll { lanes: vec![lane("none")], ..base.clone() }, vec![]),
+        ];
+        for (poll, expected) in cases {
+            assert_eq!(poll.finds_work(&bench.ws), !expected.is_empty());
+            let fences = bench.claim_with(poll, 100);
+            let mut claimed: Vec<_> = fences.iter().map(|it| it.execution).collect();
+            claimed.sort();
+            assert_eq!(claimed, expected);
+            for fence in fences {
+                bench.ok(release(fence));
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_paused_lane_starts_and_a_draining_one_is_worked_off() {
+        let mut bench = Bench::new();
+        let id = bench.create();
+        bench.set_lane_mode("default", LaneMode::Paused);
+        assert_eq!(bench.order(bench.poll()), []);
+        assert!(!bench.poll().finds_work(&bench.ws));
+        bench.set_lane_mode("default", LaneMode::Draining);
+        assert_eq!(bench.order(bench.poll()), [id]);
+    }
+
+    #[test]
+    fn a_claim_hands_out_at_most_what_was_asked_for() {
+        let mut bench = Bench::new();
+        for _ in 0..5 {
+            bench.create();
+        }
+        let poll = bench.poll();
+        let counts: Vec<_> = [0, 2, 9, 9].map(|max| bench.claim_with(poll.clone(), max).len()).into();
+        assert_eq!(counts, [0, 2, 3, 0]);
+    }
+
+    #[test]
+    fn an_answer_is_bounded_in_bytes_but_never_empty() {
+        let limits = Limits { input_bytes_max: 64 << 20, ..Limits::default() };
+        let mut bench = Bench::of(crate::id::PartitionId(0), 1, limits);
+        for mib in [20, 9, 7, 1] {
+            bench.create_with(|it| it.input = Payload::json(vec![b'1'; mib << 20]));
+        }
+        let poll = bench.poll();
+        let counts: Vec<_> = (0..3).map(|_| bench.claim_with(poll.clone(), 9).len()).collect();
+        assert_eq!(counts, [1, 2, 1]);
+    }
+
+    #[test]
+    fn an_unread_window_is_read_before_anything_is_picked() {
+        let mut bench = Bench::new();
+        let urgent = bench.create_with(|it| it.priority = 9);
+        bench.reopen();
+        let id = bench.create_with(|it| it.kind = kind("other"));
+        let command = Claim { poll: Arc::new(bench.poll()), max: 1 }.into();
+        let stop = super::super::decide(&mut bench.ws, bench.now, &command).unwrap_err();
+        assert!(matches!(stop, Stop::Need(asks) if matches!(asks[..], [Ask::Ready { .. }])));
+        assert_eq!(bench.order(bench.poll()), [urgent, id]);
+    }
+
+    #[test]
+    fn only_a_registered_living_worker_that_does_not_drain_gets_work() {
+        let mut bench = Bench::new();
+        bench.create();
+        let claim = Claim { poll: Arc::new(bench.poll()), max: 1 };
+        let stranger = Poll { instance: bench.new_instance(), ..bench.poll() };
+        let refusal = bench.refused(Claim { poll: Arc::new(stranger), max: 1 });
+        assert_eq!(refusal.code(), "worker_unknown");
+        bench.ok(drain(bench.worker));
+        assert_eq!(bench.refused(claim.clone()).code(), "worker_draining");
+        bench.ok(bury(bench.worker));
+        assert_eq!(bench.refused(claim).code(), "worker_dead");
+    }
+
+    #[test]
+    fn the_event_of_a_claim_says_who_holds_the_lease_and_whether_it_was_lost_before() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.pass(31_000);
+        assert_eq!(bench.claim().execution, fence.execution);
+        let facts = bench.facts(fence.execution);
+        let leases: Vec<_> = facts.into_iter().filter(|word| word.starts_with("lease_")).collect();
+        assert_eq!(leases, ["lease_acquired", "lease_expired", "lease_reclaimed"]);
+        let reclaimed = bench.store.events.iter().rev().nth(1).unwrap();
+        let Fact::LeaseReclaimed { holder } = &reclaimed.fact else { panic!("{reclaimed:?}") };
+        assert_eq!((holder.instance, holder.attempt, holder.epoch), (bench.worker, 2, 2));
+    }
+
+    #[test]
+    fn a_claim_stops_at_the_end_of_a_window_rather_than_skip_what_is_behind_it() {
+        let mut bench = Bench::new();
+        let [a, b, c] = [9, 8, 7].map(|priority| bench.create_with(|it| it.priority = priority));
+        let last = bench.create_with(|it| it.kind = kind("other"));
+        bench.reopen();
+        bench.memory = Memory::Nothing;
+        assert_eq!(bench.order(bench.poll()), [a, b], "pages have two entries");
+        assert_eq!(bench.order(bench.poll()), [c, last]);
     }
 }

@@ -39,10 +39,14 @@ impl When {
     }
 }
 
+/// A submission: one execution to be made, once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Create {
     /// Made by the caller, so that a lost answer can be asked for again.
     pub id: ExecutionId,
+    /// The id was made for this very call and was never sent before, so nothing needs to be read to know
+    /// that it is free. A store refuses an id that exists all the same.
+    pub fresh: bool,
     pub namespace: Namespace,
     pub kind: Kind,
     pub lane: LaneName,
@@ -61,6 +65,7 @@ impl Create {
     pub fn new(id: ExecutionId, kind: Kind, input: Payload) -> Create {
         Create {
             id,
+            fresh: false,
             namespace: Namespace::default(),
             kind,
             lane: LaneName::default(),
@@ -164,7 +169,8 @@ impl Create {
             let problem = format!("is {deadline}, before the start at {until}; it would never run");
             return Err(Invalid::new("deadline", problem).into());
         }
-        let idempotency_until = self.idempotency_key.as_ref().map(|_| now + ws.limits.idempotency_window_ms);
+        let idempotency_until =
+            self.idempotency_key.as_ref().map(|_| now.saturating_add(ws.limits.idempotency_window_ms));
         let mut execution = self.build(now, digest, deadline_at, idempotency_until);
         let number = ws.emit(
             &execution,
@@ -208,6 +214,9 @@ impl Create {
             && let Some(execution) = ws.execution(dedup.execution)?
         {
             return same(execution, "idempotency_key");
+        }
+        if self.fresh {
+            return Ok(None);
         }
         match ws.execution(self.id)? {
             Some(execution) => same(execution, "id"),
@@ -285,5 +294,178 @@ mod tests {
         }
         let other_id = Create { id: ExecutionId::from_parts(1, Route(2), 3), ..base.clone() };
         assert_eq!(base.digest(), other_id.digest());
+    }
+
+    fn keyed(bench: &mut Bench, key: &str) -> Create {
+        let create = bench.submission();
+        let random = create.id.0.as_u64_pair().1;
+        let id = ExecutionId::from_parts(bench.now, Route::of_key("default", key), random);
+        Create { id, idempotency_key: Some(key.into()), ..create }
+    }
+
+    #[test]
+    fn the_same_submission_again_finds_the_first_execution() {
+        for memory in [Memory::Everything, Memory::Nothing] {
+            let mut bench = Bench::new();
+            bench.memory = memory;
+            let create = bench.submission();
+            assert_eq!(bench.ok(create.clone()), Reply::Created { execution: create.id, existing: false });
+            bench.claim();
+            assert_eq!(bench.ok(create.clone()), Reply::Created { execution: create.id, existing: true });
+            assert_eq!(bench.store.executions.len(), 1);
+        }
+    }
+
+    #[test]
+    fn other_content_under_the_same_id_is_refused_with_the_existing_id() {
+        let mut bench = Bench::new();
+        let create = bench.submission();
+        bench.ok(create.clone());
+        let other = Create { priority: 5, ..create.clone() };
+        let refusal = Rejection::IdempotencyMismatch { field: "id", existing: create.id };
+        assert_eq!(bench.refused(other), refusal);
+    }
+
+    #[test]
+    fn the_same_key_finds_the_first_execution_under_any_id() {
+        let mut bench = Bench::new();
+        let first = keyed(&mut bench, "order-1");
+        let again = Create { id: keyed(&mut bench, "order-1").id, ..first.clone() };
+        assert_ne!(first.id, again.id);
+        bench.ok(first.clone());
+        assert_eq!(bench.ok(again.clone()), Reply::Created { execution: first.id, existing: true });
+        let other = Create { input: Payload::json("[]"), ..again };
+        let refusal = Rejection::IdempotencyMismatch { field: "idempotency_key", existing: first.id };
+        assert_eq!(bench.refused(other), refusal);
+    }
+
+    #[test]
+    fn a_key_means_something_else_in_another_namespace() {
+        let mut bench = Bench::new();
+        let first = keyed(&mut bench, "k");
+        let id = bench.next_id();
+        bench.ok(first.clone());
+        let other = Create { id, namespace: namespace("acme"), ..first };
+        assert_eq!(bench.ok(other), Reply::Created { execution: id, existing: false });
+    }
+
+    #[test]
+    fn a_key_is_free_again_when_its_window_is_over() {
+        for swept in [false, true] {
+            let mut bench = Bench::new();
+            let first = keyed(&mut bench, "k");
+            let second = Create { input: Payload::json("[]"), ..keyed(&mut bench, "k") };
+            bench.ok(first.clone());
+            let day_ms = bench.ws.limits.idempotency_window_ms;
+            bench.jump(day_ms - 1);
+            assert_eq!(bench.refused(second.clone()).code(), "idempotency_mismatch");
+            if swept {
+                bench.pass(2_000)
+            } else {
+                bench.jump(1)
+            }
+            assert_eq!(bench.ok(second.clone()), Reply::Created { execution: second.id, existing: false });
+            assert_eq!(bench.ok(second.clone()), Reply::Created { execution: second.id, existing: true });
+            assert_eq!(code(&bench.run(first)), "idempotency_mismatch", "the key now stands for the second");
+        }
+    }
+
+    #[test]
+    fn a_start_in_the_future_delays_and_one_in_the_past_does_not() {
+        let cases = [
+            (None, "waiting"),
+            (Some(When::In(0)), "waiting"),
+            (Some(When::At(START)), "waiting"),
+            (Some(When::At(5)), "waiting"),
+            (Some(When::In(1)), "delayed"),
+            (Some(When::At(START + 1)), "delayed"),
+        ];
+        for (start, state) in cases {
+            let mut bench = Bench::new();
+            let id = bench.create_with(|it| it.start = start);
+            assert_eq!(bench.state(id).0, state, "{start:?}");
+            bench.pass(1);
+            assert_eq!(bench.state(id), ("waiting", "waiting_for_worker"));
+        }
+    }
+
+    #[test]
+    fn a_deadline_that_has_passed_or_comes_before_the_start_is_refused() {
+        let cases = [
+            (None, When::At(START), false),
+            (None, When::At(START - 1), false),
+            (None, When::At(START + 1), true),
+            (Some(When::In(10)), When::In(10), false),
+            (Some(When::In(10)), When::In(11), true),
+        ];
+        for (start, deadline, fits) in cases {
+            let mut bench = Bench::new();
+            let create = Create { start, deadline: Some(deadline), ..bench.submission() };
+            assert_eq!(
+                code(&bench.run(create)),
+                if fits { "ok" } else { "invalid" },
+                "{start:?} {deadline:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_draining_lane_takes_no_new_work_and_a_paused_one_does() {
+        let mut bench = Bench::new();
+        let known = bench.submission();
+        bench.ok(known.clone());
+        bench.set_lane_mode("default", LaneMode::Draining);
+        let new = bench.submission();
+        assert_eq!(bench.refused(new.clone()).code(), "lane_draining");
+        assert_eq!(bench.ok(known.clone()), Reply::Created { execution: known.id, existing: true });
+        bench.set_lane_mode("default", LaneMode::Paused);
+        bench.ok(new);
+    }
+
+    #[test]
+    fn what_cannot_be_right_is_refused_at_the_edge_with_the_field_named() {
+        type Edit = fn(&mut Create);
+        let cases: [(&str, Edit); 12] = [
+            ("priority", |it| it.priority = 101),
+            ("input", |it| it.input = Payload::json(vec![0; (4 << 20) + 1])),
+            ("content_type", |it| it.input.content_type = "a\0b".into()),
+            ("run_at", |it| it.start = Some(When::In(-1))),
+            ("run_at", |it| it.start = Some(When::At(Ms::MAX))),
+            ("deadline", |it| it.deadline = Some(When::In(Ms::MAX))),
+            ("idempotency_key", |it| it.idempotency_key = Some("".into())),
+            ("idempotency_key", |it| it.idempotency_key = Some("x".repeat(257).into())),
+            ("id", |it| it.idempotency_key = Some("routed elsewhere".into())),
+            ("policy.max_attempts", |it| it.policy.max_attempts = 0),
+            ("policy.backoff.factor", |it| it.policy.backoff.factor = f64::NAN),
+            ("capabilities", |it| {
+                let words: Vec<String> = (0..33).map(|n| format!("c{n}")).collect();
+                it.capabilities = capabilities(&words.iter().map(|it| &**it).collect::<Vec<_>>());
+            }),
+        ];
+        for (field, edit) in cases {
+            let mut create = Bench::new().submission();
+            create.validate(&Limits::default()).unwrap();
+            edit(&mut create);
+            match create.validate(&Limits::default()) {
+                Err(Rejection::Invalid(invalid)) => assert_eq!(invalid.field, field),
+                other => panic!("{field}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn times_at_the_end_of_the_calendar_do_not_overflow() {
+        let mut bench = Bench::new();
+        let far = Ms::MAX / 4;
+        let id = bench.create_with(|it| {
+            it.start = Some(When::At(far - 1));
+            it.deadline = Some(When::At(far));
+            it.priority = 100;
+        });
+        bench.ok(hold(id));
+        bench.ok(unhold(id));
+        bench.ok(cancel(id, None));
+        bench.ok(replay(id));
+        assert_eq!(bench.get(id).live.deadline_at, Some(far));
     }
 }

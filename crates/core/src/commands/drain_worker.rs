@@ -10,6 +10,7 @@ use crate::reply::Reply;
 use crate::worker::{WorkerInstance, WorkerMode};
 use crate::workspace::Workspace;
 
+/// Lets a worker instance end what it holds and gives it nothing new.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrainWorker {
     pub instance: InstanceId,
@@ -23,7 +24,7 @@ impl DrainWorker {
             return Err(Rejection::NotFound { what: "worker instance", id: self.instance.to_string() }.into());
         };
         if worker.mode != WorkerMode::Active {
-            return Ok(Reply::Worker { mode: worker.mode, deliveries: Vec::new() });
+            return Ok(Reply::Worker { mode: worker.mode, deliveries: ws.newest_deliveries() });
         }
         let worker = WorkerInstance {
             mode: WorkerMode::Draining,
@@ -39,5 +40,27 @@ impl DrainWorker {
         ws.put_worker(worker);
         let deliveries = ws.broadcast(Message::Worker(copy), now);
         Ok(Reply::Worker { mode: WorkerMode::Draining, deliveries })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+
+    #[test]
+    fn a_draining_instance_ends_what_it_holds_and_gets_nothing_new() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.create();
+        bench.ok(drain(bench.worker));
+        bench.ok(drain(bench.worker));
+        let claim = super::super::Claim { poll: std::sync::Arc::new(bench.poll()), max: 1 };
+        assert_eq!(bench.refused(claim).code(), "worker_draining");
+        bench.ok(renew(fence));
+        bench.ok(complete(fence));
+        let drained = bench.store.events.iter().filter(|it| it.fact.word() == "worker_drained");
+        assert_eq!(drained.count(), 1);
+        let unknown = bench.new_instance();
+        assert_eq!(bench.refused(drain(unknown)).code(), "not_found");
     }
 }

@@ -13,6 +13,7 @@ use crate::reply::Reply;
 use crate::state::AttemptOutcome;
 use crate::workspace::Workspace;
 
+/// The attempt of a lease has failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fail {
     pub fence: Fence,
@@ -64,5 +65,108 @@ impl Fail {
         }
         ws.put_execution(execution, now);
         Ok(Reply::LeaseEnded(how))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Create;
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn an_execution_is_tried_again_until_its_attempts_are_spent() {
+        let mut bench = Bench::new();
+        let id = bench.create();
+        for (attempt, backoff_ms) in [(1, 1_000), (2, 2_000)] {
+            let fence = bench.claim();
+            assert_eq!(fence.attempt, attempt);
+            let until = bench.now + backoff_ms;
+            assert_eq!(bench.ok(fail(fence)), Reply::LeaseEnded(How::Failed { retry_at: Some(until) }));
+            assert_eq!(bench.state(id), ("delayed", "retry_backoff"));
+            bench.pass(backoff_ms - 1);
+            assert_eq!(bench.state(id).0, "delayed");
+            bench.pass(1);
+        }
+        let fence = bench.claim();
+        assert_eq!(bench.ok(fail(fence)), Reply::LeaseEnded(How::Failed { retry_at: None }));
+        assert_eq!(bench.state(id), ("failed", "attempts_exhausted"));
+        assert_eq!(bench.get(id).end().unwrap().error, Some(fail(fence).error));
+        let outcomes: Vec<_> =
+            bench.store.attempts.values().map(|it| it.end.clone().unwrap().outcome).collect();
+        assert_eq!(outcomes, [AttemptOutcome::Failed; 2]);
+    }
+
+    #[test]
+    fn what_the_policy_calls_final_is_not_tried_again() {
+        type Case = (&'static str, fn(&mut Create), fn(Fence) -> Fail);
+        let cases: [Case; 4] = [
+            ("fatal_error", |_| {}, fail_fatally),
+            ("fatal_error", |it| it.policy.non_retryable = vec!["broken".into()], fail),
+            ("attempts_exhausted", |it| it.policy.max_attempts = 1, fail),
+            ("retry_time_exhausted", |it| it.policy.max_elapsed_ms = Some(999), fail),
+        ];
+        for (reason, edit, failure) in cases {
+            let mut bench = Bench::new();
+            let fence = bench.active_with(edit);
+            bench.ok(failure(fence));
+            assert_eq!(bench.state(fence.execution), ("failed", reason));
+        }
+    }
+
+    #[test]
+    fn a_retry_that_still_starts_within_the_elapsed_time_is_made() {
+        let mut bench = Bench::new();
+        let fence = bench.active_with(|it| it.policy.max_elapsed_ms = Some(1_000));
+        bench.ok(fail(fence));
+        assert_eq!(bench.state(fence.execution), ("delayed", "retry_backoff"));
+    }
+
+    #[test]
+    fn the_workers_retry_after_wins_over_backoff_but_not_over_the_elapsed_time() {
+        let mut bench = Bench::new();
+        let fence = bench.active_with(|it| it.policy.max_elapsed_ms = Some(60_000));
+        let until = bench.now + 30_000;
+        let reply = bench.ok(Fail { retry_after_ms: Some(30_000), ..fail(fence) });
+        assert_eq!(reply, Reply::LeaseEnded(How::Failed { retry_at: Some(until) }));
+        bench.pass(30_000);
+        let fence = bench.claim();
+        bench.ok(Fail { retry_after_ms: Some(30_001), ..fail(fence) });
+        assert_eq!(bench.state(fence.execution), ("failed", "retry_time_exhausted"));
+    }
+
+    #[test]
+    fn a_retry_at_once_is_ready_as_soon_as_the_agenda_is_looked_at() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.ok(Fail { retry_after_ms: Some(0), ..fail(fence) });
+        bench.pass(0);
+        assert_eq!(bench.state(fence.execution).0, "waiting");
+    }
+
+    #[test]
+    fn failing_again_gives_the_first_reply_and_another_ending_is_refused() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        let first = bench.ok(fail(fence));
+        bench.pass(5_000);
+        bench.claim();
+        assert_eq!(bench.ok(fail(fence)), first);
+        assert_eq!(bench.refused(complete(fence)).code(), "already_ended");
+        assert_eq!(bench.state(fence.execution).0, "active");
+    }
+
+    #[test]
+    fn failing_in_the_grace_of_a_cancel_cancels_without_a_retry_and_keeps_the_error_in_the_attempt() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.ok(cancel(fence.execution, Some(5_000)));
+        for _ in 0..2 {
+            assert_eq!(bench.ok(fail(fence)), Reply::LeaseEnded(How::Cancelled));
+        }
+        assert_eq!(bench.state(fence.execution), ("cancelled", "cancelled_by_request"));
+        let end = bench.get(fence.execution).live.attempt.clone().unwrap().end.unwrap();
+        assert_eq!((end.outcome, end.error), (AttemptOutcome::Cancelled, Some(fail(fence).error)));
+        assert_eq!(bench.get(fence.execution).live.series.spent, 0);
     }
 }

@@ -21,6 +21,7 @@ use crate::workspace::{Stop, Workspace};
 /// How many leases of a dead worker return in one step.
 const LEASES_PER_STEP: usize = 500;
 
+/// An entry of the agenda has fallen due.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fire {
     pub entry: AgendaKey,
@@ -82,7 +83,7 @@ impl Fire {
             Guard::LeaseExpiry if self.after_outage => {
                 let renewal_ms = execution.spec.policy.lease_ms / 3;
                 if let State::Active(lease) = &mut execution.live.state {
-                    lease.expires_at = now + renewal_ms;
+                    lease.expires_at = now.saturating_add(renewal_ms);
                 }
             }
             Guard::LeaseExpiry => lose_lease(ws, execution, now, Lost::Expired, self.seed),
@@ -126,7 +127,8 @@ impl Fire {
         };
         let expires_at = worker.expires_at.unwrap_or(now);
         if self.after_outage || expires_at > now {
-            let timer = Some(expires_at.max(now + if self.after_outage { worker.ttl_ms } else { 0 }));
+            let quiet_ms = if self.after_outage { worker.ttl_ms } else { 0 };
+            let timer = Some(expires_at.max(now.saturating_add(quiet_ms)));
             let worker = WorkerInstance { timer, expires_at: timer, ..(**worker).clone() };
             ws.put_worker(worker);
             return Ok(Reply::Fired { effect: false });
@@ -165,5 +167,257 @@ impl Fire {
             ws.put_worker(WorkerInstance { releasing_since: None, ..(*worker).clone() });
         }
         Ok(Reply::Fired { effect: !held.is_empty() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{bury, *};
+    use super::super::{Fail, When};
+    use super::*;
+    use crate::execution::Fence;
+    use crate::lane::LaneMode;
+    use crate::policy::LeaseLoss;
+    use crate::rejection::Rejection;
+
+    #[test]
+    fn after_every_way_a_lease_is_lost_old_calls_change_nothing() {
+        type Lose = fn(&mut Bench, Fence);
+        let losses: [(Lost, Lose); 7] = [
+            (Lost::Expired, |bench, _| bench.pass(30_000)),
+            (Lost::TimedOut, |bench, _| bench.pass(20_000)),
+            (Lost::DeadlinePassed, |bench, _| bench.pass(10_000)),
+            (Lost::Revoked, |bench, fence| drop(bench.ok(revoke(fence.execution)))),
+            (Lost::Held, |bench, fence| drop(bench.ok(hold(fence.execution)))),
+            (Lost::Cancelled, |bench, fence| drop(bench.ok(cancel(fence.execution, None)))),
+            (Lost::WorkerDied, |bench, _| {
+                bench.ok(bury(bench.worker));
+                bench.pass(0);
+            }),
+        ];
+        for (reason, lose) in losses {
+            let mut bench = Bench::new();
+            let fence = bench.active_with(|it| {
+                it.policy.attempt_timeout_ms = (reason == Lost::TimedOut).then_some(20_000);
+                it.deadline = (reason == Lost::DeadlinePassed).then_some(When::In(10_000));
+            });
+            lose(&mut bench, fence);
+            let before = bench.get(fence.execution).clone();
+            for call in worker_calls(fence) {
+                let refusal = match bench.run(call) {
+                    Ok(Reply::Renewed(renewals)) => renewals[0].clone().unwrap_err(),
+                    other => other.unwrap_err(),
+                };
+                let Rejection::LeaseLost { reason: said, .. } = refusal else { panic!("{refusal:?}") };
+                assert_eq!(said, reason);
+            }
+            assert_eq!(*bench.get(fence.execution), before);
+        }
+    }
+
+    #[test]
+    fn a_lost_lease_spends_nothing_until_too_many_in_a_row_are_a_crash_loop() {
+        let mut bench = Bench::new();
+        let id = bench.create_with(|it| it.policy.max_attempts = 1);
+        for loss in 1..=5 {
+            bench.claim();
+            bench.pass(30_000);
+            let series = &bench.get(id).live.series;
+            assert_eq!((series.spent, series.losses), (0, loss));
+            if loss < 5 {
+                assert_eq!(bench.state(id), ("delayed", "retry_backoff"));
+                bench.pass(60_000);
+            }
+        }
+        assert_eq!(bench.state(id), ("failed", "crash_loop"));
+        assert_eq!(bench.get(id).end().unwrap().error.as_ref().unwrap().code.as_deref(), Some("crash_loop"));
+    }
+
+    #[test]
+    fn a_worker_that_ended_its_lease_breaks_the_row_of_losses() {
+        let mut bench = Bench::new();
+        let id = bench.create_with(|it| it.policy.losses_max = 2);
+        bench.claim();
+        bench.pass(40_000);
+        let fence = bench.claim();
+        bench.ok(fail(fence));
+        bench.pass(40_000);
+        bench.claim();
+        bench.pass(30_000);
+        assert_eq!(bench.state(id), ("delayed", "retry_backoff"));
+    }
+
+    #[test]
+    fn where_losses_count_they_spend_attempts_and_the_last_one_expires_it() {
+        let mut bench = Bench::new();
+        let id = bench.create_with(|it| {
+            it.policy.lease_loss = LeaseLoss::Counts;
+            it.policy.max_attempts = 2;
+        });
+        bench.claim();
+        bench.pass(40_000);
+        bench.claim();
+        bench.pass(30_000);
+        assert_eq!(bench.state(id), ("expired", "lease_lost"));
+        assert_eq!(bench.get(id).live.series.spent, 2);
+    }
+
+    #[test]
+    fn lease_grace_delays_expiry() {
+        let mut bench = Bench::new();
+        let fence = bench.active_with(|it| it.policy.lease_grace_ms = 5_000);
+        bench.pass(34_999);
+        assert_eq!(bench.state(fence.execution).0, "active");
+        bench.pass(1);
+        assert_eq!(bench.state(fence.execution).0, "delayed");
+    }
+
+    #[test]
+    fn an_attempt_timeout_is_a_failure_that_renewals_do_not_put_off() {
+        let mut bench = Bench::new();
+        let fence = bench.active_with(|it| {
+            it.policy.attempt_timeout_ms = Some(45_000);
+            it.policy.max_attempts = 1;
+        });
+        bench.pass(20_000);
+        bench.ok(renew(fence));
+        bench.pass(20_000);
+        bench.ok(renew(fence));
+        bench.pass(5_000);
+        assert_eq!(bench.state(fence.execution), ("failed", "attempts_exhausted"));
+        let end = bench.get(fence.execution).live.attempt.clone().unwrap().end.unwrap();
+        assert_eq!(end.outcome, AttemptOutcome::TimedOut);
+        assert_eq!(end.error.unwrap().code.as_deref(), Some("attempt_timeout"));
+    }
+
+    #[test]
+    fn waiting_for_a_worker_is_limited_each_time_it_becomes_ready() {
+        let mut bench = Bench::new();
+        let id = bench.create_with(|it| it.policy.schedule_to_start_ms = Some(5_000));
+        bench.pass(4_000);
+        let fence = bench.claim();
+        bench.ok(fail(fence));
+        bench.pass(1_000);
+        bench.pass(4_999);
+        assert_eq!(bench.state(id), ("waiting", "waiting_for_worker"));
+        bench.pass(1);
+        assert_eq!(bench.state(id), ("expired", "schedule_to_start_passed"));
+    }
+
+    #[test]
+    fn pausing_the_lane_does_not_stop_the_limit_on_waiting_for_a_worker() {
+        let mut bench = Bench::new();
+        let id = bench.create_with(|it| it.policy.schedule_to_start_ms = Some(5_000));
+        bench.set_lane_mode("default", LaneMode::Paused);
+        bench.pass(5_000);
+        assert_eq!(bench.state(id), ("expired", "schedule_to_start_passed"));
+    }
+
+    #[test]
+    fn the_deadline_fires_in_every_state_that_has_not_ended() {
+        type Bring = fn(&mut Bench, ExecutionId);
+        let states: [(&str, Bring); 6] = [
+            ("ready", |_, _| {}),
+            ("active", |bench, _| {
+                bench.claim();
+            }),
+            ("cancel asked for", |bench, id| {
+                bench.claim();
+                bench.ok(cancel(id, Some(60_000)));
+            }),
+            ("backing off", |bench, _| {
+                let fence = bench.claim();
+                bench.ok(Fail { retry_after_ms: Some(60_000), ..fail(fence) });
+            }),
+            ("put off", |bench, _| {
+                let fence = bench.claim();
+                bench.ok(delay(fence, 60_000));
+            }),
+            ("held", |bench, id| drop(bench.ok(hold(id)))),
+        ];
+        for (name, bring) in states {
+            let mut bench = Bench::new();
+            let id = bench.create_with(|it| it.deadline = Some(When::In(10_000)));
+            bring(&mut bench, id);
+            bench.pass(9_999);
+            assert_ne!(bench.state(id).0, "expired", "{name}");
+            bench.pass(1);
+            assert_eq!(bench.state(id), ("expired", "deadline_passed"), "{name}");
+        }
+    }
+
+    #[test]
+    fn of_several_limits_that_have_passed_the_earliest_acts_first() {
+        let mut bench = Bench::new();
+        let fence = bench.active_with(|it| it.deadline = Some(When::In(40_000)));
+        bench.jump(50_000);
+        bench.pass(0);
+        let facts = bench.facts(fence.execution);
+        assert_eq!(facts[facts.len() - 3..], ["lease_expired", "retried", "expired"]);
+    }
+
+    #[test]
+    fn after_an_outage_a_lease_gets_one_more_renewal_interval() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.jump(60_000);
+        let entry = bench.timer(fence.execution).unwrap();
+        bench.ok(Fire { entry, seed: 0, after_outage: true });
+        assert_eq!(bench.get(fence.execution).lease().unwrap().expires_at, bench.now + 10_000);
+        bench.pass(9_999);
+        assert_eq!(bench.state(fence.execution).0, "active");
+        bench.pass(1);
+        assert_eq!(bench.state(fence.execution).0, "delayed");
+    }
+
+    #[test]
+    fn an_outage_puts_off_nothing_but_leases() {
+        let mut bench = Bench::new();
+        let late = bench.create_with(|it| it.start = Some(When::In(5_000)));
+        bench.jump(60_000);
+        let entry = bench.timer(late).unwrap();
+        bench.ok(Fire { entry, seed: 0, after_outage: true });
+        assert_eq!(bench.state(late).0, "waiting");
+    }
+
+    #[test]
+    fn an_entry_that_fires_early_or_under_an_old_key_does_nothing() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        let entry = bench.timer(fence.execution).unwrap();
+        let before = bench.store.clone();
+        let nothing = Reply::Fired { effect: false };
+        bench.jump(29_000);
+        assert_eq!(bench.fire(entry), nothing, "not due yet");
+        assert_eq!(bench.store.executions, before.executions);
+        bench.ok(renew(fence));
+        let renewed = bench.get(fence.execution).clone();
+        let stale = [
+            AgendaKey { due: entry.due - 1, ..entry },
+            AgendaKey { due: 0, ..entry },
+            AgendaKey { due: 0, subject: Subject::Timer(bench.next_id()) },
+            AgendaKey { due: 0, subject: Subject::WorkerTimer(bench.worker) },
+            AgendaKey { due: 0, subject: Subject::WorkerLeases(bench.worker) },
+            AgendaKey { due: 0, subject: Subject::Deliver { to: crate::id::PartitionId(1), number: 1 } },
+        ];
+        for key in stale {
+            assert_eq!(bench.fire(key), nothing, "{key:?}");
+        }
+        assert_eq!(*bench.get(fence.execution), renewed);
+        assert_eq!(bench.store.agenda, before.agenda);
+        // The timer itself is early now, because the lease was renewed: it is armed again.
+        bench.jump(1_000);
+        assert_eq!(bench.fire(entry), nothing);
+        assert_eq!(bench.timer(fence.execution).unwrap().due, START + 59_000);
+    }
+
+    #[test]
+    fn a_stray_entry_of_a_damaged_store_is_struck() {
+        let mut bench = Bench::new();
+        let key = AgendaKey { due: START, subject: Subject::Timer(bench.next_id()) };
+        bench.store.agenda.insert(key, None);
+        bench.reopen();
+        bench.fire(key);
+        assert!(!bench.store.agenda.contains_key(&key));
     }
 }

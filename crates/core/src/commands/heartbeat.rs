@@ -8,6 +8,7 @@ use crate::reply::Reply;
 use crate::worker::{WorkerInstance, WorkerMode};
 use crate::workspace::Workspace;
 
+/// A sign of life from a worker instance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heartbeat {
     pub instance: InstanceId,
@@ -24,9 +25,26 @@ impl Heartbeat {
         }
         let mode = worker.mode;
         // The timer stays where it is; it is armed again when it fires.
-        let expires_at = Some(now + worker.ttl_ms);
+        let expires_at = Some(now.saturating_add(worker.ttl_ms));
         let worker = WorkerInstance { expires_at, ..(**worker).clone() };
         ws.put_worker(worker);
         Ok(Reply::Worker { mode, deliveries: Vec::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn a_heartbeat_tells_the_instance_what_it_should_do() {
+        let mut bench = Bench::new();
+        let beat = Heartbeat { instance: bench.worker };
+        assert!(matches!(bench.ok(beat.clone()), Reply::Worker { mode: WorkerMode::Active, .. }));
+        bench.ok(drain(bench.worker));
+        assert!(matches!(bench.ok(beat), Reply::Worker { mode: WorkerMode::Draining, .. }));
+        let stranger = Heartbeat { instance: bench.new_instance() };
+        assert_eq!(bench.refused(stranger).code(), "worker_unknown");
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn ended(
     }
     let lane = ws.lane(&execution.spec.lane);
     let keep_ms = lane.retention_ms.unwrap_or(ws.limits.retention_ms);
-    let remove_at = (now + keep_ms).max(execution.spec.idempotency_until.unwrap_or(0));
+    let remove_at = now.saturating_add(keep_ms).max(execution.spec.idempotency_until.unwrap_or(0));
     End { state, reason, at: now, error: None, result_bytes: None, cancelled: None, remove_at }
 }
 
@@ -186,9 +186,9 @@ mod tests {
 
     #[test]
     fn an_execution_lives_from_create_to_end_with_nothing_in_between() {
-        for forgetful in [false, true] {
+        for memory in [Memory::Everything, Memory::Nothing] {
             let mut bench = Bench::new();
-            bench.forgetful = forgetful;
+            bench.memory = memory;
             let fence = bench.active();
             assert_eq!(bench.state(fence.execution), ("active", "running"));
             bench.ok(complete(fence));

@@ -15,6 +15,8 @@ mod heartbeat;
 mod hold;
 mod lifecycle;
 mod progress;
+#[cfg(test)]
+mod property_tests;
 mod register_worker;
 mod release;
 mod remove;
@@ -68,7 +70,10 @@ pub type Decision = Result<Reply, Stop>;
 
 macro_rules! commands {
     ($($name:ident),+ $(,)?) => {
+        /// Everything that can be asked of a partition.
         #[derive(Clone, Debug, PartialEq)]
+        // Submissions are both the largest and the most frequent; boxing them would cost more than it saves.
+        #[expect(clippy::large_enum_variant)]
         pub enum Command { $($name($name)),+ }
 
         impl Command {
@@ -139,6 +144,7 @@ pub enum Turn {
 }
 
 impl Command {
+    /// When within its batch it is decided.
     pub fn turn(&self) -> Turn {
         use Command::*;
         match self {
@@ -177,6 +183,7 @@ impl Command {
         })
     }
 
+    /// The partition of its [`route`](Self::route).
     pub fn partition(&self, partitions: u16) -> Option<PartitionId> {
         self.route().map(|route| route.partition(partitions))
     }
@@ -206,6 +213,14 @@ impl Command {
             Claim(_) | Renew(_) | Release(_) | Heartbeat(_) | Fire(_) | Apply(_) | Acknowledge(_) => {}
         }
         Ok(())
+    }
+
+    /// The command as it is sent a second time: an id that was fresh may have been used by the first.
+    pub fn repeated(mut self) -> Command {
+        if let Command::Create(create) = &mut self {
+            create.fresh = false;
+        }
+        self
     }
 
     /// Roughly how many bytes it carries, for bounding queues and batches.

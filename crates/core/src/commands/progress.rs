@@ -41,3 +41,40 @@ impl Report {
         Ok(Reply::Noted { cancel })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn what_a_report_leaves_out_stays_and_a_new_attempt_starts_without() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.ok(report(fence, 10));
+        let status = Progress { status: Some("packing".into()), ..Progress::default() };
+        assert_eq!(bench.ok(Report { fence, progress: status }), Reply::Noted { cancel: None });
+        let progress = |bench: &Bench| bench.get(fence.execution).live.attempt.clone().unwrap().progress;
+        let now = progress(&bench).unwrap();
+        assert_eq!((now.percent, now.status.as_deref()), (Some(10), Some("packing")));
+        bench.ok(release(fence));
+        bench.claim();
+        assert_eq!(progress(&bench), None);
+    }
+
+    #[test]
+    fn a_report_tells_the_worker_that_a_cancel_was_asked_for() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.ok(cancel(fence.execution, Some(5_000)));
+        let Reply::Noted { cancel: Some(cancel) } = bench.ok(report(fence, 10)) else { panic!() };
+        assert_eq!(cancel.cut_at, bench.now + 5_000);
+    }
+
+    #[test]
+    fn a_report_that_is_out_of_range_is_refused_at_the_edge() {
+        let fence = Bench::new().active();
+        assert!(report(fence, 100).validate(&Limits::default()).is_ok());
+        assert!(report(fence, 101).validate(&Limits::default()).is_err());
+    }
+}

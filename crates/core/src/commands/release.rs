@@ -9,6 +9,7 @@ use crate::reply::Reply;
 use crate::state::AttemptOutcome;
 use crate::workspace::Workspace;
 
+/// Gives a lease back unused.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Release {
     pub fence: Fence,
@@ -39,5 +40,51 @@ impl Release {
         }
         ws.put_execution(execution, now);
         Ok(Reply::LeaseEnded(how))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Command;
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn a_released_lease_spends_nothing_and_keeps_its_place_in_the_queue() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.jump(5);
+        let later = bench.create();
+        bench.jump(5);
+        bench.ok(release(fence));
+        assert_eq!(bench.get(fence.execution).live.series.spent, 0);
+        assert_eq!(bench.state(fence.execution), ("waiting", "waiting_for_worker"));
+        let claimed = bench.claim_with(bench.poll(), 2);
+        assert_eq!(claimed.iter().map(|it| it.execution).collect::<Vec<_>>(), [fence.execution, later]);
+        assert_eq!((claimed[0].attempt, claimed[0].epoch), (2, 2));
+    }
+
+    #[test]
+    fn releasing_again_gives_the_first_reply_and_another_ending_is_refused() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.ok(release(fence));
+        bench.claim();
+        assert_eq!(bench.ok(release(fence)), Reply::LeaseEnded(How::Released));
+        for call in worker_calls(fence) {
+            let expected = if matches!(call, Command::Release(_)) { "ok" } else { "already_ended" };
+            assert_eq!(code(&bench.run(call)), expected);
+        }
+    }
+
+    #[test]
+    fn releasing_in_the_grace_of_a_cancel_cancels() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.ok(cancel(fence.execution, Some(5_000)));
+        for _ in 0..2 {
+            assert_eq!(bench.ok(release(fence)), Reply::LeaseEnded(How::Cancelled));
+        }
+        assert_eq!(bench.state(fence.execution).0, "cancelled");
     }
 }

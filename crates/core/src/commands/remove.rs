@@ -9,6 +9,7 @@ use crate::rejection::Rejection;
 use crate::reply::Reply;
 use crate::workspace::Workspace;
 
+/// Removes an ended execution with every trace but its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remove {
     pub execution: ExecutionId,
@@ -32,5 +33,49 @@ impl Remove {
         ws.emit(&current, now, Fact::Removed);
         ws.purge_execution(self.execution);
         Ok(Reply::Removed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Create;
+    use super::super::testing::*;
+    use super::*;
+    use crate::id::Route;
+
+    #[test]
+    fn only_what_has_ended_is_removed_and_then_nothing_of_it_is_left() {
+        for memory in [Memory::Everything, Memory::Nothing] {
+            let mut bench = Bench::new();
+            bench.memory = memory;
+            let fence = bench.active();
+            let id = fence.execution;
+            assert_eq!(bench.refused(remove(id)).code(), "not_terminal");
+            bench.ok(fail(fence));
+            bench.pass(1_000);
+            let fence = bench.claim();
+            bench.ok(complete(fence));
+            assert_eq!(bench.ok(remove(id)), Reply::Removed);
+            assert!(bench.find(id).is_none());
+            assert!(bench.store.attempts.is_empty() && bench.store.payloads.is_empty());
+            assert_eq!(bench.refused(remove(id)).code(), "not_found");
+            assert_eq!(bench.refused(complete(fence)).code(), "not_found");
+        }
+    }
+
+    #[test]
+    fn its_idempotency_key_is_free_at_once() {
+        for memory in [Memory::Everything, Memory::Nothing] {
+            let mut bench = Bench::new();
+            bench.memory = memory;
+            let route = Route::of_key("default", "k");
+            let mut create = Create { idempotency_key: Some("k".into()), ..bench.submission() };
+            create.id = ExecutionId::from_parts(bench.now, route, 1);
+            bench.ok(create.clone());
+            bench.ok(cancel(create.id, None));
+            bench.ok(remove(create.id));
+            create.id = ExecutionId::from_parts(bench.now, route, 2);
+            assert_eq!(bench.ok(create.clone()), Reply::Created { execution: create.id, existing: false });
+        }
     }
 }

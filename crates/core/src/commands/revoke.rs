@@ -10,6 +10,7 @@ use crate::reply::Reply;
 use crate::state::AttemptOutcome;
 use crate::workspace::Workspace;
 
+/// Takes the lease of an execution away.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Revoke {
     pub execution: ExecutionId,
@@ -36,5 +37,38 @@ impl Revoke {
         }
         ws.put_execution(execution, now);
         Ok(Reply::Changed(ws.require(self.execution)?.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn a_revoked_lease_spends_nothing_does_not_back_off_and_its_holder_is_named() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.ok(revoke(fence.execution));
+        assert_eq!(bench.state(fence.execution), ("waiting", "waiting_for_worker"));
+        let series = &bench.get(fence.execution).live.series;
+        assert_eq!((series.spent, series.losses), (0, 0));
+        let revoked = bench.store.events.iter().rev().nth(1).unwrap();
+        let Fact::LeaseRevoked { holder, by } = &revoked.fact else { panic!("{revoked:?}") };
+        assert_eq!((holder.instance, holder.epoch, &*by.actor), (bench.worker, 1, "op"));
+        for call in worker_calls(fence) {
+            assert_eq!(code(&bench.run(call.clone())), "lease_lost", "{call:?}");
+        }
+        let next = bench.claim();
+        assert_eq!((next.attempt, next.epoch), (2, 2));
+    }
+
+    #[test]
+    fn there_is_nothing_to_revoke_without_a_lease() {
+        let mut bench = Bench::new();
+        let id = bench.create();
+        assert_eq!(bench.refused(revoke(id)).code(), "not_active");
+        let unknown = bench.next_id();
+        assert_eq!(bench.refused(revoke(unknown)).code(), "not_found");
     }
 }

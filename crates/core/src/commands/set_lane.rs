@@ -49,7 +49,7 @@ impl SetLane {
             ..(*before).clone()
         };
         if lane == *before && before.revision > 0 {
-            return Ok(Reply::Lane { lane: before, deliveries: Vec::new() });
+            return Ok(Reply::Lane { lane: before, deliveries: ws.newest_deliveries() });
         }
         lane.revision += 1;
         lane.changed_at = now;
@@ -61,5 +61,57 @@ impl SetLane {
         ws.put_lane(lane.clone());
         let deliveries = ws.broadcast(Message::Lane(lane.clone()), now);
         Ok(Reply::Lane { lane: Arc::new(lane), deliveries })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn a_change_grows_the_revision_is_an_event_and_goes_to_every_partition() {
+        let mut bench = Bench::of(crate::id::PartitionId(0), 3, Limits::default());
+        let Reply::Lane { lane, deliveries } = bench.set_lane_mode("l", LaneMode::Paused) else { panic!() };
+        assert_eq!((lane.revision, lane.mode, &*lane.actor), (1, LaneMode::Paused, "op"));
+        assert_eq!(deliveries.len(), 2);
+        let event = bench.store.events.last().unwrap();
+        assert_eq!((event.fact.word(), event.lane.as_deref()), ("lane_changed", Some("l")));
+        let messages = bench.messages();
+        assert_eq!(messages.last().unwrap().message, Some(Arc::new(Message::Lane((*lane).clone()))));
+    }
+
+    #[test]
+    fn what_is_not_said_stays_and_the_same_again_is_no_news() {
+        let mut bench = Bench::new();
+        bench.ok(SetLane { step_ms: Some(7), retention_ms: Some(9), ..set_lane("l") });
+        bench.set_lane_mode("l", LaneMode::Draining);
+        let events = bench.store.events.len();
+        let Reply::Lane { lane, deliveries } = bench.set_lane_mode("l", LaneMode::Draining) else { panic!() };
+        assert_eq!((lane.step_ms, lane.retention_ms, lane.revision), (7, Some(9), 2));
+        assert_eq!((deliveries.len(), bench.store.events.len()), (0, events));
+    }
+
+    #[test]
+    fn a_changed_step_applies_to_entries_made_after_it() {
+        let mut bench = Bench::new();
+        let old = bench.create_with(|it| it.priority = 1);
+        let rank = bench.get(old).place();
+        bench.ok(SetLane { step_ms: Some(0), ..set_lane("default") });
+        assert_eq!(bench.get(old).place(), rank);
+        let new = bench.create_with(|it| it.priority = 100);
+        assert_eq!(bench.order(bench.poll()), [old, new]);
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused_at_the_edge() {
+        for bad in [
+            SetLane { step_ms: Some(-1), ..set_lane("l") },
+            SetLane { step_ms: Some(STRICT_STEP_MS + 1), ..set_lane("l") },
+            SetLane { retention_ms: Some(-1), ..set_lane("l") },
+            SetLane { cause: "a\0".into(), ..set_lane("l") },
+        ] {
+            assert!(bad.validate(&Limits::default()).is_err(), "{bad:?}");
+        }
     }
 }

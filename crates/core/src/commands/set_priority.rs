@@ -10,6 +10,7 @@ use crate::rejection::Rejection;
 use crate::reply::Reply;
 use crate::workspace::Workspace;
 
+/// Moves an execution in the queue; its eligible time stays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetPriority {
     pub execution: ExecutionId,
@@ -41,7 +42,7 @@ impl SetPriority {
             // The eligible time stays; only the head start changes. The rank may have been made with another
             // step than the lane has now; the eligible time lies between creation and readiness all the same.
             let eligible_at = rank.saturating_add(i64::from(before).saturating_mul(lane.step_ms));
-            *rank = lane.rank(eligible_at.clamp(execution.spec.created_at, *since), self.priority);
+            *rank = lane.rank(eligible_at.max(execution.spec.created_at).min(*since), self.priority);
         }
         let by = By::new(&self.actor, &self.cause);
         ws.emit(&execution, now, Fact::PriorityChanged { by, priority: self.priority });
@@ -53,7 +54,6 @@ impl SetPriority {
 #[cfg(test)]
 mod tests {
     use super::super::testing::*;
-    use super::*;
     use crate::lane::STRICT_STEP_MS;
 
     #[test]

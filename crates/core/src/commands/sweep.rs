@@ -12,11 +12,9 @@ use crate::workspace::{Stop, Workspace};
 const PER_STEP: usize = 500;
 /// Two sweeps are at least so far apart unless the first found more than it could take.
 const PAUSE_MS: Ms = 1_000;
-/// How long a dead worker instance is still listed.
-const DEAD_WORKER_MS: Ms = 24 * 3_600_000;
 
 pub(super) fn sweep(ws: &mut Workspace, now: Ms) -> Decision {
-    let events_before = now - ws.limits.event_retention_ms;
+    let events_before = now.saturating_sub(ws.limits.event_retention_ms);
     let page = ws.take_sweep_page(Ask::Sweep { now, events_before, limit: PER_STEP })?;
     let mut unknown = Vec::new();
     for entry in &page.ended {
@@ -40,6 +38,8 @@ pub(super) fn sweep(ws: &mut Workspace, now: Ms) -> Decision {
         {
             ws.emit(&execution, now, Fact::Removed);
             ws.purge_execution(entry.execution);
+            // The last events of all would otherwise be nobody's business.
+            ws.sweep_by(now.saturating_add(ws.limits.event_retention_ms));
         }
     }
     for (key, _) in &page.dedup {
@@ -49,7 +49,7 @@ pub(super) fn sweep(ws: &mut Workspace, now: Ms) -> Decision {
     }
     let old: Vec<InstanceId> = ws
         .workers()
-        .filter(|it| it.releasing_since.is_none() && it.died_at.is_some_and(|at| at + DEAD_WORKER_MS <= now))
+        .filter(|it| it.releasing_since.is_none() && it.remove_at().is_some_and(|at| at <= now))
         .map(|it| it.instance)
         .collect();
     old.into_iter().for_each(|instance| ws.purge_worker(instance));
@@ -57,7 +57,166 @@ pub(super) fn sweep(ws: &mut Workspace, now: Ms) -> Decision {
         ws.trim_events_below(below);
     }
     let full = page.ended.len() >= PER_STEP || page.dedup.len() >= PER_STEP;
-    let next = if full { Some(now + 1) } else { page.next.map(|at| at.max(now + PAUSE_MS)) };
-    ws.set_sweep(next);
+    if full {
+        ws.set_sweep(Some(now + 1));
+    } else {
+        ws.plan_sweep(page.next, now + PAUSE_MS);
+    }
     Ok(Reply::Fired { effect: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::{Create, Fire, SetLane};
+    use super::*;
+    use crate::agenda::{AgendaKey, Subject};
+    use crate::id::Route;
+    use crate::reply::Reply;
+
+    const DAY_MS: Ms = 24 * 3_600_000;
+
+    #[test]
+    fn ended_work_goes_with_every_trace_when_its_retention_is_over() {
+        for memory in [Memory::Everything, Memory::Nothing] {
+            let mut bench = Bench::new();
+            bench.memory = memory;
+            let fence = bench.active();
+            bench.ok(fail(fence));
+            bench.pass(1_000);
+            let fence = bench.claim();
+            bench.ok(complete(fence));
+            let lives = bench.active().execution;
+            bench.pass(7 * DAY_MS - 1);
+            assert!(bench.find(fence.execution).is_some());
+            bench.pass(1);
+            assert!(bench.find(fence.execution).is_none() && bench.find(lives).is_some());
+            assert_eq!(*bench.facts(fence.execution).last().unwrap(), "removed");
+            assert!(bench.store.attempts.keys().all(|(id, _)| *id != fence.execution));
+            assert!(bench.store.payloads.keys().all(|key| key.execution != fence.execution));
+        }
+    }
+
+    #[test]
+    fn a_lane_may_keep_its_ended_work_longer_or_shorter() {
+        let mut bench = Bench::new();
+        bench.ok(SetLane { retention_ms: Some(5_000), ..set_lane("default") });
+        let fence = bench.active();
+        bench.ok(complete(fence));
+        bench.pass(4_999);
+        assert!(bench.find(fence.execution).is_some());
+        bench.pass(1);
+        assert!(bench.find(fence.execution).is_none());
+    }
+
+    #[test]
+    fn an_execution_outlives_its_idempotency_window() {
+        let mut bench = Bench::new();
+        bench.ok(SetLane { retention_ms: Some(0), ..set_lane("default") });
+        let key = "k";
+        let mut create = bench.submission();
+        create.id = crate::id::ExecutionId::from_parts(bench.now, Route::of_key("default", key), 77);
+        let create = Create { idempotency_key: Some(key.into()), ..create };
+        bench.ok(create.clone());
+        let fence = bench.claim();
+        bench.ok(complete(fence));
+        bench.pass(DAY_MS - 1);
+        assert_eq!(bench.ok(create.clone()), Reply::Created { execution: create.id, existing: true });
+        bench.pass(2_000);
+        assert!(bench.find(create.id).is_none() && bench.store.dedup.is_empty());
+    }
+
+    #[test]
+    fn a_replay_cancels_retention() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.ok(complete(fence));
+        bench.pass(7 * DAY_MS - 1);
+        bench.ok(replay(fence.execution));
+        bench.pass(7 * DAY_MS);
+        assert_eq!(bench.state(fence.execution).0, "waiting");
+        assert_eq!(bench.store.payloads.len(), 2, "the old result stays");
+    }
+
+    #[test]
+    fn more_than_one_step_of_old_work_goes_step_by_step() {
+        let mut bench = Bench::new();
+        bench.batch_size = 0;
+        for _ in 0..PER_STEP + 3 {
+            let id = bench.create();
+            bench.ok(cancel(id, None));
+        }
+        bench.commit();
+        bench.jump(8 * DAY_MS);
+        let sweep =
+            |bench: &Bench| AgendaKey { due: bench.store.header.sweep_at.unwrap(), subject: Subject::Sweep };
+        bench.batch_size = 1;
+        bench.fire(sweep(&bench));
+        assert_eq!(bench.store.executions.len(), 3);
+        bench.jump(1);
+        bench.fire(sweep(&bench));
+        assert_eq!(bench.store.executions.len(), 0);
+    }
+
+    #[test]
+    fn work_that_ends_in_the_batch_of_a_sweep_is_swept_in_its_time() {
+        let mut bench = Bench::new();
+        let first = bench.active();
+        bench.ok(complete(first));
+        let second = bench.active();
+        bench.jump(7 * DAY_MS);
+        bench.batch_size = 2;
+        let entry = AgendaKey { due: bench.store.header.sweep_at.unwrap(), subject: Subject::Sweep };
+        bench.ok(complete(second));
+        bench.ok(Fire { entry, seed: 0, after_outage: false });
+        assert!(bench.find(first.execution).is_none());
+        bench.pass(7 * DAY_MS);
+        assert!(bench.find(second.execution).is_none());
+    }
+
+    #[test]
+    fn what_was_replayed_after_the_page_was_read_is_not_swept() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.ok(complete(fence));
+        bench.jump(7 * DAY_MS);
+        let entry = AgendaKey { due: bench.store.header.sweep_at.unwrap(), subject: Subject::Sweep };
+        let sweep = Fire { entry, seed: 0, after_outage: false };
+        let stop = super::super::decide(&mut bench.ws, bench.now, &sweep.clone().into()).unwrap_err();
+        let Stop::Need(asks) = stop else { panic!("{stop:?}") };
+        let answer = bench.store.answer(&asks[0]);
+        bench.batch_size = 2;
+        bench.ok(replay(fence.execution));
+        bench.ws.learn(answer);
+        bench.ok(sweep);
+        assert_eq!(bench.state(fence.execution).0, "waiting");
+    }
+
+    #[test]
+    fn events_are_trimmed_by_age_even_when_nothing_else_is_left() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.ok(complete(fence));
+        bench.pass(40 * DAY_MS);
+        assert_eq!(bench.store.trimmed_below, bench.store.header.next_event);
+    }
+
+    #[test]
+    fn a_dead_worker_is_forgotten_after_a_day_even_when_nothing_else_happens() {
+        let mut bench = Bench::new();
+        bench.ok(bury(bench.worker));
+        bench.pass(DAY_MS - 1);
+        assert_eq!(bench.store.workers.len(), 1);
+        bench.pass(1);
+        assert_eq!(bench.store.workers.len(), 0);
+    }
+
+    #[test]
+    fn a_sweep_entry_that_is_not_the_planned_one_does_nothing() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.ok(complete(fence));
+        let stray = AgendaKey { due: bench.now, subject: Subject::Sweep };
+        assert_eq!(bench.fire(stray), Reply::Fired { effect: false });
+    }
 }

@@ -1,1 +1,222 @@
+//! Every command in every state an execution can be in: what it becomes, or which refusal it gets.
+//!
+//! The table cannot have a hole: a new command or a new shape without its row or column does not compile.
 
+use std::sync::Arc;
+
+use super::testing::*;
+use super::*;
+use crate::agenda::{AgendaKey, Subject};
+use crate::execution::Fence;
+use crate::lane::{Lane, LaneMode};
+use crate::message::Message;
+
+macro_rules! shapes {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// The states an execution can be in, told apart as far as commands do.
+        #[derive(Clone, Copy, Debug)]
+        enum Shape { $($(#[$doc])* $name),+ }
+
+        const SHAPES: [Shape; [$(stringify!($name)),+].len()] = [$(Shape::$name),+];
+    };
+}
+
+shapes!(
+    Ready,
+    /// Waiting for the start it was created with.
+    Start,
+    Backoff,
+    /// Put off by its worker.
+    PutOff,
+    Active,
+    /// Active, and asked to cancel within a grace.
+    Asked,
+    /// Active again after its worker had put it off.
+    Resumed,
+    Held,
+    Completed,
+    Failed,
+    /// Cancelled while it ran.
+    Cancelled,
+    /// Past its deadline while it ran.
+    Expired,
+);
+
+/// An execution in the given shape, with the fence of its newest lease (or of one it never had).
+fn bring(bench: &mut Bench, shape: Shape) -> (Create, Fence) {
+    let mut create = bench.submission();
+    match shape {
+        Shape::Ready => create.policy.schedule_to_start_ms = Some(60_000),
+        Shape::Start => create.start = Some(When::In(60_000)),
+        Shape::Expired => create.deadline = Some(When::In(1_000)),
+        Shape::Backoff
+        | Shape::PutOff
+        | Shape::Active
+        | Shape::Asked
+        | Shape::Resumed
+        | Shape::Held
+        | Shape::Completed
+        | Shape::Failed
+        | Shape::Cancelled => {}
+    }
+    bench.ok(create.clone());
+    let execution = create.id;
+    let mut fence = Fence { execution, attempt: 1, epoch: 1 };
+    if !matches!(shape, Shape::Ready | Shape::Start | Shape::Held) {
+        assert_eq!(bench.claim(), fence);
+    }
+    match shape {
+        Shape::Ready | Shape::Start | Shape::Active => {}
+        Shape::Backoff => drop(bench.ok(fail(fence))),
+        Shape::PutOff => drop(bench.ok(delay(fence, 20_000))),
+        Shape::Asked => drop(bench.ok(cancel(execution, Some(5_000)))),
+        Shape::Resumed => {
+            bench.ok(delay(fence, 1_000));
+            bench.pass(1_000);
+            fence = bench.claim();
+        }
+        Shape::Held => drop(bench.ok(hold(execution))),
+        Shape::Completed => drop(bench.ok(complete(fence))),
+        Shape::Failed => drop(bench.ok(fail_fatally(fence))),
+        Shape::Cancelled => drop(bench.ok(cancel(execution, None))),
+        Shape::Expired => bench.pass(1_000),
+    }
+    (create, fence)
+}
+
+/// What a command does to each shape, in the order of [`SHAPES`]: `=` leaves it where it stands, `!` is a
+/// refusal, `gone` removes it, and anything else is the reason of its new state.
+#[rustfmt::skip]
+fn row(command: &Command) -> [&'static str; SHAPES.len()] {
+    const SAME: [&str; SHAPES.len()] = ["="; SHAPES.len()];
+    const LOST: &str = "!lease_lost";
+    const OVER: &str = "!already_ended";
+    const ENDED: &str = "!terminal";
+    const LIVES: &str = "!not_terminal";
+    const IDLE: &str = "!not_active";
+    const READY: &str = "waiting_for_worker";
+    const RETRY: &str = "retry_backoff";
+    const AWAY: &str = "resume_delay";
+    const CANCEL: &str = "cancelled_by_request";
+    const PAUSED: &str = "paused_by_operator";
+    const DONE: &str = "succeeded";
+    const LATE: &str = "schedule_to_start_passed";
+    match command {
+        //                          ready start backoff putoff active asked resumed held completed failed cancelled expired
+        Command::Create(_)      => SAME,
+        Command::Claim(_)       => ["running", "=", "=", "=", "=", "=", "=", "=", "=", "=", "=", "="],
+        Command::Renew(_)       => [LOST, LOST, OVER, OVER, "=", "=", "=", LOST, OVER, OVER, LOST, LOST],
+        Command::Complete(_)    => [LOST, LOST, OVER, OVER, DONE, DONE, DONE, LOST, "=", OVER, LOST, LOST],
+        Command::Fail(_)        => [LOST, LOST, "=", OVER, RETRY, CANCEL, RETRY, LOST, OVER, "=", LOST, LOST],
+        Command::Delay(_)       => [LOST, LOST, OVER, "=", AWAY, CANCEL, AWAY, LOST, OVER, OVER, LOST, LOST],
+        Command::Release(_)     => [LOST, LOST, OVER, OVER, READY, CANCEL, READY, LOST, OVER, OVER, LOST, LOST],
+        Command::Report(_)      => [LOST, LOST, OVER, OVER, "=", "=", "=", LOST, OVER, OVER, LOST, LOST],
+        Command::Cancel(_)      => [CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, ENDED, ENDED, "=", ENDED],
+        Command::Hold(_)        => [PAUSED, PAUSED, PAUSED, PAUSED, PAUSED, CANCEL, PAUSED, "=", ENDED, ENDED, ENDED, ENDED],
+        Command::Unhold(_)      => ["=", "=", "=", "=", "=", "=", "=", READY, ENDED, ENDED, ENDED, ENDED],
+        Command::SetPriority(_) => ["=", "=", "=", "=", "=", "=", "=", "=", ENDED, ENDED, ENDED, ENDED],
+        Command::Revoke(_)      => [IDLE, IDLE, IDLE, IDLE, READY, CANCEL, READY, IDLE, IDLE, IDLE, IDLE, IDLE],
+        Command::Replay(_)      => [LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, READY, READY, READY, READY],
+        Command::Tag(_)         => SAME,
+        Command::Remove(_)      => [LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, "gone", "gone", "gone", "gone"],
+        Command::Fire(_)        => [LATE, READY, READY, READY, RETRY, CANCEL, RETRY, "=", "=", "=", "=", "="],
+        // What is done to workers, lanes and partitions moves an execution only through the agenda.
+        Command::RegisterWorker(_) => SAME,
+        Command::Heartbeat(_)      => SAME,
+        Command::DrainWorker(_)    => SAME,
+        Command::BuryWorker(_)     => SAME,
+        Command::SetLane(_)        => SAME,
+        Command::Apply(_)          => SAME,
+        Command::Acknowledge(_)    => SAME,
+    }
+}
+
+/// One of each command, aimed at the execution.
+fn commands(bench: &Bench, create: &Create, fence: Fence) -> Vec<Command> {
+    let id = fence.execution;
+    let instance = bench.worker;
+    let due = bench.get(id).live.timer.unwrap_or(bench.now);
+    let entry = AgendaKey { due, subject: Subject::Timer(id) };
+    let from = PartitionId(1);
+    let other_lane = Lane { revision: 1, mode: LaneMode::Paused, ..Lane::default_of(lane("other")) };
+    vec![
+        create.clone().into(),
+        Claim { poll: Arc::new(bench.poll()), max: 1 }.into(),
+        renew(fence).into(),
+        complete(fence).into(),
+        fail(fence).into(),
+        delay(fence, 1_000).into(),
+        release(fence).into(),
+        report(fence, 50).into(),
+        cancel(id, None).into(),
+        hold(id).into(),
+        unhold(id).into(),
+        set_priority(id, 7).into(),
+        revoke(id).into(),
+        replay(id).into(),
+        tag(id, "team", "red").into(),
+        remove(id).into(),
+        bench.registration(instance).into(),
+        Heartbeat { instance }.into(),
+        drain(instance).into(),
+        bury(instance).into(),
+        SetLane { mode: Some(LaneMode::Paused), ..set_lane("default") }.into(),
+        Fire { entry, seed: 7, after_outage: false }.into(),
+        Apply { from, number: 1, message: Arc::new(Message::Lane(other_lane)) }.into(),
+        Acknowledge { entry: AgendaKey { subject: Subject::Deliver { to: from, number: 1 }, ..entry } }
+            .into(),
+    ]
+}
+
+#[test]
+fn every_command_does_to_every_shape_what_the_table_says() {
+    for memory in [Memory::Everything, Memory::Nothing] {
+        for (column, shape) in SHAPES.into_iter().enumerate() {
+            for (number, name) in Command::NAMES.iter().enumerate() {
+                let mut bench = Bench::new();
+                bench.memory = memory;
+                let (create, fence) = bring(&mut bench, shape);
+                let command = commands(&bench, &create, fence).swap_remove(number);
+                assert_eq!(command.name(), *name);
+                let expected = row(&command)[column];
+                if let Command::Fire(fire) = &command {
+                    bench.now = bench.now.max(fire.entry.due);
+                    while bench.ws.agenda().mark() < bench.now {
+                        bench.first_due();
+                    }
+                }
+                let before = bench.get(fence.execution).clone();
+                let result = bench.run(command);
+                check(&bench, &before, &result, expected, &format!("{name} on {shape:?}"));
+            }
+        }
+    }
+}
+
+fn check(
+    bench: &Bench,
+    before: &crate::Execution,
+    result: &Result<Reply, Rejection>,
+    expected: &str,
+    what: &str,
+) {
+    let after = bench.find(before.id);
+    match (expected, expected.strip_prefix('!')) {
+        (_, Some(refusal)) => {
+            assert_eq!(code(result), refusal, "{what}");
+            assert_eq!(after, Some(before), "{what}: a refusal changes nothing");
+        }
+        ("gone", _) => assert_eq!((code(result), after), ("ok", None), "{what}"),
+        ("=", _) => {
+            assert_eq!(code(result), "ok", "{what}");
+            let place = |it: &crate::Execution| {
+                (it.public_state(), it.reason(), it.live.epoch, it.live.series.clone())
+            };
+            assert_eq!(after.map(place), Some(place(before)), "{what}");
+        }
+        (reason, _) => {
+            assert_eq!(code(result), "ok", "{what}");
+            assert_eq!(after.map(|it| it.reason().word()), Some(reason), "{what}");
+        }
+    }
+}

@@ -4,7 +4,7 @@
 mod invariants;
 mod model;
 
-use std::collections::BTreeSet;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub(crate) use model::Model;
@@ -12,16 +12,15 @@ pub(crate) use model::Model;
 use super::*;
 use crate::agenda::{AgendaEntry, AgendaKey, Subject};
 use crate::attempt::{ErrorClass, Progress, TaskError};
+use crate::change::Changes;
 use crate::class::Capabilities;
-use crate::execution::{Execution, Fence, How};
+use crate::execution::{Execution, Fence};
 use crate::id::{ExecutionId, InstanceId, Route};
 use crate::key::Ask;
 use crate::lane::LaneMode;
 use crate::name::{Capability, Kind, LaneName, Namespace, WorkerName};
 use crate::payload::Payload;
 use crate::policy::{Backoff, Jitter};
-use crate::state::{PublicState, Reason};
-use crate::workspace::Answer;
 
 pub(crate) const START: Ms = 1_800_000_000_000;
 
@@ -47,6 +46,14 @@ pub(crate) fn policy() -> crate::policy::Policy {
     crate::policy::Policy { backoff, ..Default::default() }
 }
 
+/// What stays in memory after a commit; everything else is read again when it is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    Everything,
+    Windows,
+    Nothing,
+}
+
 pub(crate) struct Bench {
     pub ws: Workspace,
     pub store: Model,
@@ -55,9 +62,9 @@ pub(crate) struct Bench {
     pub worker: InstanceId,
     /// How many commands make a batch; 0: until [`commit`](Bench::commit) is called.
     pub batch_size: usize,
-    /// Forget as much as allowed after each commit, so that everything is read again and again.
-    pub forgetful: bool,
+    pub memory: Memory,
     undecided: usize,
+    in_flight: VecDeque<(u64, Changes)>,
     last_id: u64,
 }
 
@@ -73,8 +80,9 @@ impl Bench {
             now: START,
             worker: InstanceId::from_parts(START, Route(partition.0), 1),
             batch_size: 1,
-            forgetful: false,
+            memory: Memory::Everything,
             undecided: 0,
+            in_flight: VecDeque::new(),
             last_id: 1,
         };
         bench.reopen();
@@ -84,8 +92,13 @@ impl Bench {
 
     /// Forgets everything that is not stored and reads what a server reads when it starts.
     pub fn reopen(&mut self) {
-        self.undecided = 0;
+        self.in_flight.clear();
         self.ws.forget_all();
+        self.open();
+    }
+
+    fn open(&mut self) {
+        self.undecided = 0;
         self.ws.learn(self.store.answer(&Ask::Opening));
         self.refill_agenda(usize::MAX);
     }
@@ -133,7 +146,7 @@ impl Bench {
     }
 
     fn page(&self) -> usize {
-        if self.forgetful { 2 } else { 1_024 }
+        if self.memory == Memory::Nothing { 2 } else { 1_024 }
     }
 
     pub fn ok(&mut self, command: impl Into<Command>) -> Reply {
@@ -152,24 +165,53 @@ impl Bench {
 
     /// Writes what was decided and checks everything.
     pub fn commit(&mut self) {
+        self.send();
+        while self.land() {}
+    }
+
+    /// Sends what was decided to the store, which has not got it before it [lands](Bench::land).
+    pub fn send(&mut self) {
         self.undecided = 0;
-        let number = self.ws.batch();
+        self.in_flight.push_back((self.ws.batch(), self.ws.take_batch(self.now)));
+    }
+
+    /// The oldest batch that was sent becomes part of the store. Returns whether there was one.
+    pub fn land(&mut self) -> bool {
+        let Some((number, changes)) = self.in_flight.pop_front() else { return false };
         let before = self.store.executions.clone();
         let first_event = self.store.events.len();
-        self.store.apply(self.ws.take_batch(self.now));
+        self.store.apply(changes);
         invariants::check(&self.store);
-        invariants::check_windows(&self.ws, &self.store);
         let events = &self.store.events[first_event..];
         for (id, after) in &self.store.executions {
             if let Some(before) = before.get(id) {
                 invariants::check_step(before, after, events);
             }
         }
-        if self.forgetful {
-            self.ws.evict(number, 0, 1);
-            self.refill_agenda(1);
+        self.check_windows();
+        let (executions, window) = match self.memory {
+            Memory::Everything => (usize::MAX, usize::MAX / 4),
+            Memory::Windows => (0, usize::MAX / 4),
+            Memory::Nothing => (0, 1),
+        };
+        self.ws.evict(number, executions, window);
+        self.refill_agenda(1);
+        self.check_windows();
+        true
+    }
+
+    /// What is in memory can be compared with the store only when the store has everything.
+    fn check_windows(&self) {
+        if self.in_flight.is_empty() && self.undecided == 0 {
             invariants::check_windows(&self.ws, &self.store);
         }
+    }
+
+    /// Somebody else has committed: everything that is not stored is lost and decided anew.
+    pub fn conflict(&mut self) {
+        let lost = self.in_flight.drain(..).flat_map(|(_, changes)| changes.keys());
+        self.ws.fall_back(lost);
+        self.open();
     }
 
     // ---- time --------------------------------------------------------------------------------------------
@@ -203,6 +245,15 @@ impl Bench {
         self.ok(Fire { entry, seed: 7, after_outage: false })
     }
 
+    /// The first entry that is due, as the workspace sees it.
+    pub fn first_due(&mut self) -> Option<AgendaKey> {
+        while self.ws.agenda().mark() < self.now {
+            self.refill_agenda(1);
+        }
+        let mut keys = self.ws.agenda().iter().map(|(key, _)| *key);
+        keys.find(|key| !matches!(key.subject, Subject::Deliver { .. })).filter(|key| key.due <= self.now)
+    }
+
     /// The timer entry of an execution.
     pub fn timer(&self, id: ExecutionId) -> Option<AgendaKey> {
         self.get(id).live.timer.map(|due| AgendaKey { due, subject: Subject::Timer(id) })
@@ -212,6 +263,14 @@ impl Bench {
 
     pub fn get(&self, id: ExecutionId) -> &Execution {
         self.find(id).expect("it is stored")
+    }
+
+    /// The record as the workspace sees it, stored or not.
+    pub fn current(&self, id: ExecutionId) -> Option<Execution> {
+        match self.ws.execution(id) {
+            Ok(known) => known.map(|it| (**it).clone()),
+            Err(_) => self.find(id).cloned(),
+        }
     }
 
     pub fn find(&self, id: ExecutionId) -> Option<&Execution> {
@@ -227,10 +286,6 @@ impl Bench {
     pub fn facts(&self, id: ExecutionId) -> Vec<&'static str> {
         let own = self.store.events.iter().filter(|event| event.execution == Some(id));
         own.map(|event| event.fact.word()).collect()
-    }
-
-    pub fn last_event(&self) -> &crate::event::Event {
-        self.store.events.last().expect("something has happened")
     }
 
     /// Messages to other partitions that nobody has acknowledged.

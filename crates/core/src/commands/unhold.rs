@@ -11,6 +11,7 @@ use crate::reply::Reply;
 use crate::state::Reason;
 use crate::workspace::Workspace;
 
+/// Lets a held execution go on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unhold {
     pub execution: ExecutionId,

@@ -5,7 +5,10 @@
 //! is derived there and nowhere else, so it cannot be forgotten or drift. A command that is rejected, needs
 //! more records or panics is rolled back whole.
 
+mod recent;
 pub mod table;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -30,6 +33,7 @@ use crate::ready::{Place, ReadyQueues};
 use crate::rejection::Rejection;
 use crate::reply::Delivery;
 use crate::worker::WorkerInstance;
+use recent::RecentBatches;
 use table::{Known, Table};
 
 /// Why a decision stopped before its end.
@@ -97,6 +101,7 @@ pub enum Answer {
     Sweep(SweepPage),
 }
 
+/// The state of one partition that commands are decided on.
 #[derive(Debug)]
 pub struct Workspace {
     pub partition: PartitionId,
@@ -114,6 +119,9 @@ pub struct Workspace {
     agenda: Agenda,
     leases: FxHashMap<InstanceId, FxHashSet<ExecutionId>>,
     sweep_page: Option<SweepPage>,
+    recent: RecentBatches,
+    /// The first time at which something that this batch wrote may be swept.
+    batch_sweep_by: Option<Ms>,
     opened: bool,
     batch: u64,
     lists: Lists,
@@ -127,8 +135,11 @@ struct Lists {
     payloads: Vec<(PayloadKey, Payload)>,
     attempts: Vec<(ExecutionId, Attempt)>,
     agenda_added: Vec<AgendaEntry>,
-    agenda_removed: Vec<AgendaKey>,
+    /// With the content it had in memory, which a command that does not stand puts back.
+    agenda_removed: Vec<(AgendaKey, Option<AgendaEntry>)>,
     events_trimmed_below: Option<u64>,
+    /// Executions removed, each with how many payloads and attempts were listed before.
+    purged: Vec<(ExecutionId, usize, usize)>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -139,6 +150,37 @@ struct Marks {
     agenda_added: usize,
     agenda_removed: usize,
     events_trimmed_below: Option<u64>,
+    purged: usize,
+}
+
+impl Lists {
+    /// Drops what the batch itself has made pointless: payloads and attempts of what was removed after,
+    /// results that a later result replaces, and messages that were sent and struck.
+    fn leave_out_overwritten(&mut self) {
+        let sent = self.agenda_added.len();
+        let struck: FxHashSet<AgendaKey> = self.agenda_removed.iter().map(|(key, _)| *key).collect();
+        let added: FxHashSet<AgendaKey> = self.agenda_added.iter().map(|entry| entry.key).collect();
+        self.agenda_added.retain(|entry| !struck.contains(&entry.key));
+        if self.agenda_added.len() != sent {
+            self.agenda_removed.retain(|(key, _)| !added.contains(key));
+        }
+        let purged = std::mem::take(&mut self.purged).into_iter();
+        let purged: FxHashMap<_, _> =
+            purged.map(|(id, payloads, attempts)| (id, (payloads, attempts))).collect();
+        let mut numbers = 0..;
+        self.attempts.retain(|(id, _)| {
+            let number = numbers.next().unwrap_or(0);
+            purged.get(id).is_none_or(|(_, attempts)| number >= *attempts)
+        });
+        let newest: FxHashMap<PayloadKey, usize> =
+            self.payloads.iter().enumerate().map(|(number, (key, _))| (*key, number)).collect();
+        let mut numbers = 0..;
+        self.payloads.retain(|(key, _)| {
+            let number = numbers.next().unwrap_or(0);
+            newest[key] == number
+                && purged.get(&key.execution).is_none_or(|(payloads, _)| number >= *payloads)
+        });
+    }
 }
 
 impl Workspace {
@@ -159,6 +201,8 @@ impl Workspace {
             agenda: Agenda::default(),
             leases: FxHashMap::default(),
             sweep_page: None,
+            recent: RecentBatches::default(),
+            batch_sweep_by: None,
             opened: false,
             batch: 1,
             lists: Lists::default(),
@@ -280,6 +324,7 @@ impl Workspace {
     /// Removes every trace of an execution.
     pub fn purge_execution(&mut self, id: ExecutionId) {
         let before = self.executions.put(id, None, self.batch);
+        self.lists.purged.push((id, self.lists.payloads.len(), self.lists.attempts.len()));
         derive(&mut self.ready, &mut self.agenda, &mut self.leases, before.as_deref(), None);
     }
 
@@ -295,6 +340,7 @@ impl Workspace {
     }
 
     pub fn put_worker(&mut self, worker: WorkerInstance) {
+        worker.remove_at().into_iter().for_each(|at| self.sweep_by(at));
         let after = Arc::new(worker);
         let before = self.workers.put(after.instance, Some(after.clone()), self.batch);
         derive_worker(&mut self.agenda, before.as_deref(), Some(&after));
@@ -364,17 +410,37 @@ impl Workspace {
         deliveries
     }
 
+    /// The newest message to every other partition: a change that was sent before has arrived everywhere
+    /// once these have.
+    pub fn newest_deliveries(&self) -> Vec<Delivery> {
+        let links = self.links.values().filter(|link| link.sent > 0);
+        let mut list: Vec<_> = links.map(|link| Delivery { to: link.peer, number: link.sent }).collect();
+        list.sort_by_key(|delivery| delivery.to);
+        list
+    }
+
     /// Deletes an agenda entry that no record derives: a delivered message, or a stray.
     pub fn strike(&mut self, key: AgendaKey) {
+        let entry = self.agenda.entry(&key);
         self.agenda.remove(&key);
-        self.lists.agenda_removed.push(key);
+        self.lists.agenda_removed.push((key, entry));
     }
 
     /// Makes sure that a sweep happens at the given time or before.
     pub fn sweep_by(&mut self, at: Ms) {
+        self.batch_sweep_by = Some(self.batch_sweep_by.map_or(at, |first| first.min(at)));
         if self.header.sweep_at.is_none_or(|sweep_at| sweep_at > at) {
             self.set_sweep(Some(at));
         }
+    }
+
+    /// Plans the sweep after one that has just worked on a page: for what the page says comes next, and for
+    /// what was written since the page was read and is not on it.
+    pub fn plan_sweep(&mut self, next: Option<Ms>, not_before: Ms) {
+        let written = self.recent.sweep_by().into_iter().chain(self.batch_sweep_by);
+        let dead = self.workers.values().filter_map(|worker| worker.remove_at());
+        let next = next.into_iter().chain(written).chain(dead).min();
+        self.set_sweep(next.map(|at| at.max(not_before)));
     }
 
     pub fn set_sweep(&mut self, at: Option<Ms>) {
@@ -408,6 +474,7 @@ impl Workspace {
             agenda_added: self.lists.agenda_added.len(),
             agenda_removed: self.lists.agenda_removed.len(),
             events_trimmed_below: self.lists.events_trimmed_below,
+            purged: self.lists.purged.len(),
         };
     }
 
@@ -426,15 +493,14 @@ impl Workspace {
         for entry in self.lists.agenda_added.drain(self.marks.agenda_added..) {
             agenda.remove(&entry.key);
         }
-        let struck: Vec<AgendaKey> = self.lists.agenda_removed.drain(self.marks.agenda_removed..).collect();
-        if !struck.is_empty() {
-            // The content of a struck entry is gone from memory; read the agenda anew.
-            self.agenda.reset();
+        for (_, entry) in self.lists.agenda_removed.drain(self.marks.agenda_removed..) {
+            entry.into_iter().for_each(|entry| agenda.add(entry.key, entry.message));
         }
         self.lists.events.truncate(self.marks.events);
         self.lists.payloads.truncate(self.marks.payloads);
         self.lists.attempts.truncate(self.marks.attempts);
         self.lists.events_trimmed_below = self.marks.events_trimmed_below;
+        self.lists.purged.truncate(self.marks.purged);
         let sweep_at = self.header_at_command.sweep_at;
         if self.header.sweep_at != sweep_at {
             self.set_sweep(sweep_at);
@@ -446,29 +512,34 @@ impl Workspace {
 
     /// Ends the batch and returns what it has changed.
     pub fn take_batch(&mut self, now: Ms) -> Changes {
-        let lists = std::mem::take(&mut self.lists);
+        let mut lists = std::mem::take(&mut self.lists);
         self.marks = Marks::default();
+        lists.leave_out_overwritten();
         let mut changes = Changes {
             events: lists.events,
             payloads: lists.payloads,
             attempts: lists.attempts,
             agenda_added: lists.agenda_added,
-            agenda_removed: lists.agenda_removed,
+            agenda_removed: lists.agenda_removed.into_iter().map(|(key, _)| key).collect(),
             events_trimmed_below: lists.events_trimmed_below,
             ..Changes::default()
         };
-        let mut purged = FxHashSet::<ExecutionId>::default();
         let mut counts = FxHashMap::<CountKey, i64>::default();
         let mut ready_counts = FxHashMap::<(LaneName, Class), i64>::default();
+        let mut touched = Vec::new();
         for (id, before, after) in self.executions.take_net() {
-            if after.is_none() {
-                purged.insert(id);
+            touched.push(id);
+            let mut net = |before, after| {
+                net_execution(&mut changes, &mut counts, &mut ready_counts, id, before, after);
+            };
+            match (before, after) {
+                // Removed and created anew under its id: another execution, of which nothing old may stay.
+                (Some(before), Some(after)) if !Arc::ptr_eq(&before.spec, &after.spec) => {
+                    net(Some(before), None);
+                    net(None, Some(after));
+                }
+                (before, after) => net(before, after),
             }
-            net_execution(&mut changes, &mut counts, &mut ready_counts, id, before, after);
-        }
-        if !purged.is_empty() {
-            changes.payloads.retain(|(key, _)| !purged.contains(&key.execution));
-            changes.attempts.retain(|(id, _)| !purged.contains(id));
         }
         for (id, before, after) in self.workers.take_net() {
             if before != after {
@@ -499,6 +570,7 @@ impl Workspace {
         self.header.now = now;
         changes.header = self.header;
         self.header_at_batch = self.header;
+        self.recent.add(self.batch, touched, &changes, self.batch_sweep_by.take());
         self.batch += 1;
         changes
     }
@@ -520,8 +592,12 @@ impl Workspace {
                 if let Some(window) = self.ready.window_mut(&lane, &class) {
                     window.finish_refill(&entries, limit);
                 }
+                self.amend_ready(&lane, &class, &entries);
             }
-            Answer::Agenda { entries, reached } => self.agenda.finish_refill(entries, reached),
+            Answer::Agenda { entries, reached } => {
+                self.agenda.finish_refill(entries, reached);
+                self.amend_agenda();
+            }
             Answer::Sweep(page) => self.sweep_page = Some(page),
         }
     }
@@ -569,6 +645,8 @@ impl Workspace {
         }
         self.lists = Lists::default();
         self.marks = Marks::default();
+        self.recent.clear();
+        self.batch_sweep_by = None;
         self.opened = false;
     }
 
@@ -580,8 +658,13 @@ impl Workspace {
     }
 
     /// Keeps the cache near its size. Only between batches, with no load under way, and only for records
-    /// whose last change is committed (`settled` is the newest committed batch).
+    /// whose last change is committed (`settled` is the newest committed batch). Call it whenever a
+    /// commit has landed: it also forgets which batches were not known to be stored, and until then each
+    /// sweep plans another one for them.
     pub fn evict(&mut self, settled: u64, executions_max: usize, window_max: usize) {
+        if self.sweep_page.is_none() {
+            self.recent.settle(settled);
+        }
         if self.executions.len() > executions_max {
             self.executions.evict(settled, executions_max / 2, |it| it.end().is_some());
             self.ready.forget_empty();

@@ -23,6 +23,7 @@ pub enum Known<V> {
 /// One change of a record: its key, what it was, what it is.
 pub type Net<K, V> = (K, Option<V>, Option<V>);
 
+/// Records by key, with an undo log for the command and the net change of the batch.
 #[derive(Debug)]
 pub struct Table<K, V> {
     rows: FxHashMap<K, Row<V>>,
@@ -49,6 +50,10 @@ impl<K: Clone + Eq + Hash, V: Clone> Table<K, V> {
 
     pub fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     pub fn values(&self) -> impl Iterator<Item = &V> {
@@ -88,6 +93,11 @@ impl<K: Clone + Eq + Hash, V: Clone> Table<K, V> {
             row.value = value;
             row.batch = batch;
         }
+    }
+
+    /// Records changed in the current batch, with what they were before it.
+    pub fn touched(&self) -> impl Iterator<Item = &(K, Option<V>)> {
+        self.touched.iter()
     }
 
     /// Ends the batch: every record it changed, with what it was before and what it is now.

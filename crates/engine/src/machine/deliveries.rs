@@ -74,8 +74,11 @@ impl Deliveries {
         }
     }
 
-    pub fn wait_for(&mut self, from: PartitionId, global: Global) {
-        let open = global.deliveries.iter().map(|delivery| (from, delivery.to, delivery.number));
+    /// Keeps a reply back until its messages are applied. One that is no longer in the sender's agenda has
+    /// been.
+    pub fn wait_for(&mut self, from: PartitionId, global: Global, sender: &Runner) {
+        let open = global.deliveries.iter().filter(|delivery| sender.is_undelivered(delivery));
+        let open = open.map(|delivery| (from, delivery.to, delivery.number));
         self.waits.push(Wait { ticket: global.ticket, reply: global.reply, open: open.collect() });
     }
 

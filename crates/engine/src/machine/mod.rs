@@ -320,7 +320,7 @@ impl Machine {
                 self.deliveries.done(PartitionId(n as u16), origin, result, &mut self.runners);
             }
             for global in self.runners[n].take_globals() {
-                self.deliveries.wait_for(PartitionId(n as u16), global);
+                self.deliveries.wait_for(PartitionId(n as u16), global, &self.runners[n]);
             }
         }
         self.deliveries.release(&mut self.outputs);

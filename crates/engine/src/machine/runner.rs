@@ -13,6 +13,7 @@ use ff_core::change::Changes;
 use ff_core::commands::{Claim, Fire, decide};
 use ff_core::key::Ask;
 use ff_core::limits::Limits;
+use ff_core::reply::Delivery;
 use ff_core::workspace::{Answer, Stop};
 use ff_core::{Command, CommitId, Ms, PartitionId, Reply, Route, Workspace};
 use ff_store::{Commit, Loaded, Missed, Outcome, Status, StoreError, Version, Written};
@@ -355,6 +356,7 @@ impl Runner {
             self.answer(decided, outputs);
         }
         outputs.push(Output::News { partition: self.partition, news: batch.news });
+        self.tidy();
     }
 
     /// The store refuses a batch for what is in it: halve it until the guilty command is alone.
@@ -868,6 +870,12 @@ impl Runner {
         let entries = self.ws.agenda().iter().take_while(|(key, _)| key.due <= before);
         let messages = entries.filter_map(|(key, message)| Some((*key, message.clone()?)));
         messages.filter(|(key, _)| !self.unsent.contains(key)).take(256).collect()
+    }
+
+    /// Whether a message of ours has not been acknowledged.
+    pub fn is_undelivered(&self, delivery: &Delivery) -> bool {
+        let subject = Subject::Deliver { to: delivery.to, number: delivery.number };
+        self.ws.agenda().iter().any(|(key, _)| key.subject == subject)
     }
 
     // ---- time, ids, looks inside ---------------------------------------------------------------------

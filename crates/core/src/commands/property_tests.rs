@@ -1,0 +1,284 @@
+//! Random programs: whatever is asked in whatever order, every invariant holds after every step.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::testing::*;
+use super::*;
+use crate::agenda::{AgendaKey, Subject};
+use crate::execution::Fence;
+use crate::id::{ExecutionId, InstanceId};
+use crate::lane::LaneMode;
+use crate::name::LaneName;
+use crate::policy::LeaseLoss;
+
+/// One step of a program. Numbers pick among what exists when the step is taken.
+#[derive(Clone, Debug)]
+enum Step {
+    Create {
+        shape: u8,
+        priority: i8,
+        key: Option<u8>,
+    },
+    Claim {
+        lanes: u8,
+        max: usize,
+    },
+    Call {
+        call: usize,
+        fence: usize,
+    },
+    Stale {
+        fence: usize,
+    },
+    Operate {
+        verb: u8,
+        execution: usize,
+    },
+    Lane {
+        lane: u8,
+        mode: u8,
+        step_ms: i64,
+    },
+    Worker {
+        verb: u8,
+    },
+    Jump {
+        ms: Ms,
+    },
+    Fire {
+        after_outage: bool,
+    },
+    /// Only how the store gets it: decided again after a rollback, sent, landed, lost.
+    RollBack,
+    Send,
+    Land,
+    Conflict,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let ms = prop_oneof![0..2_000i64, 2_000..70_000i64];
+    prop_oneof![
+        6 => (any::<u8>(), -2..3i8, prop::option::weighted(0.2, 0..3u8))
+            .prop_map(|(shape, priority, key)| Step::Create { shape, priority, key }),
+        6 => (1..4u8, 0..4usize).prop_map(|(lanes, max)| Step::Claim { lanes, max }),
+        8 => (0..6usize, any::<usize>()).prop_map(|(call, fence)| Step::Call { call, fence }),
+        2 => any::<usize>().prop_map(|fence| Step::Stale { fence }),
+        6 => (0..10u8, any::<usize>()).prop_map(|(verb, execution)| Step::Operate { verb, execution }),
+        1 => (0..2u8, 0..3u8, 0..100_000i64)
+            .prop_map(|(lane, mode, step_ms)| Step::Lane { lane, mode, step_ms }),
+        1 => (0..5u8).prop_map(|verb| Step::Worker { verb }),
+        6 => ms.prop_map(|ms| Step::Jump { ms }),
+        8 => prop::bool::weighted(0.1).prop_map(|after_outage| Step::Fire { after_outage }),
+        1 => Just(Step::RollBack),
+        2 => Just(Step::Send),
+        2 => Just(Step::Land),
+    ]
+}
+
+/// Also steps after which two programs may part: what a sweep finds depends on what is stored.
+fn any_step() -> impl Strategy<Value = Step> {
+    let days = (0..9 * 24 * 3_600_000i64).prop_map(|ms| Step::Jump { ms });
+    prop_oneof![30 => step(), 1 => Just(Step::Conflict), 2 => days]
+}
+
+/// A bench and what a program has got from it so far.
+struct World {
+    bench: Bench,
+    ids: Vec<ExecutionId>,
+    fences: Vec<Fence>,
+    workers: Vec<InstanceId>,
+    roll_back_next: bool,
+}
+
+impl World {
+    fn new(memory: Memory, batch_size: usize) -> World {
+        let mut bench = Bench::of(PartitionId(0), 3, Limits::default());
+        (bench.memory, bench.batch_size) = (memory, batch_size);
+        let workers = vec![bench.worker];
+        World { bench, ids: Vec::new(), fences: Vec::new(), workers, roll_back_next: false }
+    }
+
+    fn run(&mut self, command: impl Into<Command>) -> Result<Reply, Rejection> {
+        let command = command.into();
+        if std::mem::take(&mut self.roll_back_next)
+            && decide(&mut self.bench.ws, self.bench.now, &command).is_ok()
+        {
+            self.bench.ws.roll_back();
+        }
+        let result = self.bench.run(command);
+        match &result {
+            Ok(Reply::Claimed(claimed)) => self.fences.extend(claimed.iter().map(|it| it.fence())),
+            Ok(Reply::Created { execution, existing: false }) => self.ids.push(*execution),
+            _ => {}
+        }
+        result
+    }
+
+    /// Takes a step that the program can see; `None` for steps of the store, or if there is nothing to pick.
+    fn take(&mut self, step: &Step) -> Option<Result<Reply, Rejection>> {
+        let pick = |number: usize, len: usize| (len > 0).then(|| number % len);
+        Some(match step {
+            Step::Create { shape, priority, key } => {
+                let create = self.submission(*shape, *priority, *key);
+                self.run(create)
+            }
+            Step::Claim { lanes, max } => {
+                let wanted = [LaneName::default(), lane("second")].into_iter().enumerate();
+                let lanes = wanted.filter(|(n, _)| lanes & (1 << n) != 0).map(|(_, lane)| lane).collect();
+                let poll = Poll { lanes, ..self.bench.poll() };
+                self.run(Claim { poll: Arc::new(poll), max: *max })
+            }
+            Step::Call { call, fence } => {
+                let fence = self.fences[pick(*fence, self.fences.len())?];
+                self.run(worker_calls(fence).swap_remove(*call))
+            }
+            Step::Stale { fence } => {
+                let fence = self.fences[pick(*fence, self.fences.len())?];
+                self.call_stale(fence);
+                return None;
+            }
+            Step::Operate { verb, execution } => {
+                let id = self.ids[pick(*execution, self.ids.len())?];
+                match verb {
+                    0 => self.run(cancel(id, None)),
+                    1 => self.run(cancel(id, Some(10_000))),
+                    2 => self.run(hold(id)),
+                    3 => self.run(unhold(id)),
+                    4 => self.run(revoke(id)),
+                    5 => self.run(replay(id)),
+                    6 => self.run(set_priority(id, (*execution % 7) as i8 - 3)),
+                    7 => self.run(tag(id, "n", &(execution % 3).to_string())),
+                    8 => self.run(remove(id)),
+                    _ => self.run(cancel(id, Some(0))),
+                }
+            }
+            Step::Lane { lane, mode, step_ms } => {
+                let name = if *lane == 0 { "default" } else { "second" };
+                let mode = Some(LaneMode::ALL[usize::from(*mode)]);
+                self.run(SetLane { mode, step_ms: Some(*step_ms), ..set_lane(name) })
+            }
+            Step::Worker { verb } => self.change_worker(*verb),
+            Step::Jump { ms } => {
+                self.bench.jump(*ms);
+                return None;
+            }
+            Step::Fire { after_outage } => {
+                let entry = self.bench.first_due()?;
+                self.run(Fire { entry, seed: entry.due as u64, after_outage: *after_outage })
+            }
+            Step::RollBack | Step::Send | Step::Land | Step::Conflict => return None,
+        })
+    }
+
+    fn change_worker(&mut self, verb: u8) -> Result<Reply, Rejection> {
+        let instance = self.bench.worker;
+        match verb {
+            0 => self.run(drain(instance)),
+            1 => self.run(bury(instance)),
+            2 => self.run(Heartbeat { instance }),
+            3 => self.acknowledge(),
+            _ => {
+                let instance = self.bench.new_instance();
+                self.bench.worker = instance;
+                self.workers.push(instance);
+                let registration = self.bench.registration(instance);
+                self.run(RegisterWorker { ttl_ms: 50_000, ..registration })
+            }
+        }
+    }
+
+    /// Another partition has applied the first message that it has not acknowledged.
+    fn acknowledge(&mut self) -> Result<Reply, Rejection> {
+        self.bench.first_due();
+        let is_message = |key: &&AgendaKey| matches!(key.subject, Subject::Deliver { .. });
+        let first = self.bench.ws.agenda().iter().map(|(key, _)| key).find(is_message).copied();
+        match first {
+            Some(entry) => self.run(Acknowledge { entry }),
+            None => Ok(Reply::Acknowledged),
+        }
+    }
+
+    fn submission(&mut self, shape: u8, priority: i8, key: Option<u8>) -> Create {
+        let bit = |n: u8| shape & (1 << n) != 0;
+        let mut create = Create { priority, ..self.bench.submission() };
+        create.lane = if bit(0) { lane("second") } else { LaneName::default() };
+        create.kind = kind(if bit(1) { "other" } else { "work" });
+        create.start = bit(2).then_some(When::In(5_000));
+        create.deadline = bit(3).then_some(When::In(100_000));
+        create.policy.attempt_timeout_ms = bit(4).then_some(20_000);
+        create.policy.schedule_to_start_ms = bit(5).then_some(15_000);
+        create.policy.lease_loss = if bit(6) { LeaseLoss::Counts } else { LeaseLoss::Uncounted };
+        create.policy.losses_max = if bit(7) { 2 } else { 5 };
+        create.policy.replays_max = 2;
+        create.idempotency_key = key.map(|key| format!("key-{key}").into());
+        create
+    }
+
+    /// A fence that is not that of a standing lease must not change anything.
+    fn call_stale(&mut self, fence: Fence) {
+        let id = fence.execution;
+        let Some(before) = self.bench.current(id) else { return };
+        if before.lease().is_some() && before.fence() == fence {
+            return;
+        }
+        for call in worker_calls(fence) {
+            let next_event = self.bench.ws.header().next_event;
+            let _ = self.bench.run(call);
+            assert_eq!(self.bench.current(id).as_ref(), Some(&before));
+            assert_eq!(self.bench.ws.header().next_event, next_event);
+        }
+    }
+
+    /// Takes a step of the store.
+    fn move_store(&mut self, step: &Step) {
+        match step {
+            Step::RollBack => self.roll_back_next = true,
+            Step::Send => self.bench.send(),
+            Step::Land => drop(self.bench.land()),
+            Step::Conflict => self.bench.conflict(),
+            _ => {}
+        }
+    }
+}
+
+/// A few hundred programs; `PROPTEST_CASES` asks for more.
+fn config() -> ProptestConfig {
+    ProptestConfig { max_shrink_iters: 20_000, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn every_invariant_holds_after_every_step(
+        steps in prop::collection::vec(any_step(), 1..120),
+        memory in prop::sample::select(vec![Memory::Everything, Memory::Windows, Memory::Nothing]),
+        batch_size in prop::sample::select(vec![0usize, 1, 1, 3]),
+    ) {
+        let mut world = World::new(memory, batch_size);
+        for step in &steps {
+            world.take(step);
+            world.move_store(step);
+        }
+        world.bench.commit();
+    }
+
+    #[test]
+    fn batches_rollbacks_and_a_slow_store_change_neither_replies_nor_the_final_state(
+        steps in prop::collection::vec(step(), 1..100),
+        memory in prop::sample::select(vec![Memory::Everything, Memory::Windows]),
+    ) {
+        let mut plain = World::new(Memory::Everything, 1);
+        let mut batched = World::new(memory, 0);
+        for step in &steps {
+            prop_assert_eq!(plain.take(step), batched.take(step));
+            batched.move_store(step);
+        }
+        plain.bench.commit();
+        batched.bench.commit();
+        prop_assert_eq!(&plain.bench.store.executions, &batched.bench.store.executions);
+        prop_assert_eq!(&plain.bench.store, &batched.bench.store);
+    }
+}

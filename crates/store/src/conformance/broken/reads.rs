@@ -1,0 +1,152 @@
+//! Bugs on the way out: what a broken store does to an ask and its answer.
+
+use ff_core::key::{Ask, Key};
+use ff_core::query::{Order, Page, PageAsk};
+use ff_core::ready::Place;
+use ff_core::workspace::{Answer, Opening, SweepPage};
+use ff_core::{ExecutionId, Ms, PartitionId};
+use uuid::Uuid;
+
+use super::Bug;
+use crate::memory::MemoryState;
+use crate::{Loaded, Missed, StoreError};
+
+/// Answers a load the way a store with this bug does.
+pub fn load(
+    state: &MemoryState,
+    bug: Bug,
+    partition: PartitionId,
+    asks: &[Ask],
+    now: Ms,
+) -> Result<Loaded, StoreError> {
+    let spoiled: Vec<Ask> = asks.iter().map(|ask| spoil_ask(bug, ask.clone())).collect();
+    let mut loaded = state.load(partition, &spoiled, now)?;
+    for (ask, answer) in asks.iter().zip(&mut loaded.answers) {
+        spoil_answer(state, bug, partition, ask, answer);
+    }
+    match bug {
+        Bug::AnswersOutOfOrder => {
+            loaded.answers.sort_by_key(|answer| matches!(answer, Answer::Opening(_)));
+        }
+        Bug::PartitionsMixed => {
+            let others = state.load(PartitionId(0), asks, now)?;
+            let lanes = |it: &Answer| matches!(it, Answer::Lane(..));
+            let mixed = loaded.answers.iter_mut().zip(others.answers).filter(|(it, _)| lanes(it));
+            mixed.for_each(|(answer, other)| *answer = other);
+        }
+        _ => {}
+    }
+    Ok(loaded)
+}
+
+fn spoil_ask(bug: Bug, mut ask: Ask) -> Ask {
+    match (bug, &mut ask) {
+        (Bug::ReadyIncludesItsStart, Ask::Ready { after, .. }) => {
+            after.number = after.number.saturating_sub(1);
+        }
+        (Bug::ReadySkipsOne, Ask::Ready { after, .. }) => after.number += 1,
+        (Bug::ReadyOrderedByNumberOnly | Bug::ReadyRankWithoutSign, Ask::Ready { after, limit, .. }) => {
+            (*after, *limit) = (Place { rank: i64::MIN, number: 0 }, usize::MAX);
+        }
+        (Bug::AgendaIncludesItsStart, Ask::Agenda { after, .. }) => *after = after.saturating_sub(1),
+        (Bug::SweepWithoutLimit, Ask::Sweep { limit, .. }) => *limit = usize::MAX,
+        (Bug::SweepTooEager, Ask::Sweep { now, .. }) => *now = now.saturating_add(1),
+        _ => {}
+    }
+    ask
+}
+
+fn spoil_answer(state: &MemoryState, bug: Bug, partition: PartitionId, ask: &Ask, answer: &mut Answer) {
+    match (ask, answer) {
+        (Ask::Ready { after, limit, .. }, Answer::Ready { class, limit: told, entries, executions, .. }) => {
+            *told = *limit;
+            match bug {
+                Bug::ReadyOrderedByNumberOnly => entries.sort_by_key(|(place, _)| place.number),
+                Bug::ReadyRankWithoutSign => entries.sort_by_key(|(place, _)| place.rank as u64),
+                Bug::ReadyWithoutExecutions => executions.clear(),
+                Bug::ReadyMixesClasses => {
+                    let Ok(it) = state.partition(partition) else { return };
+                    let kin = it.ready().filter(|entry| entry.class.kind == class.kind);
+                    *entries = kin.map(|entry| (entry.place(), entry.execution)).collect();
+                    entries.retain(|(place, _)| place > after);
+                    entries.sort();
+                }
+                _ => {}
+            }
+            if matches!(bug, Bug::ReadyOrderedByNumberOnly | Bug::ReadyRankWithoutSign) {
+                let from = entries.iter().position(|(place, _)| place == after).map_or(0, |at| at + 1);
+                entries.drain(..from);
+                entries.truncate(*limit);
+                executions.retain(|it| entries.iter().any(|(_, id)| *id == it.id));
+            }
+        }
+        (Ask::Agenda { limit, .. }, Answer::Agenda { entries, reached }) => match bug {
+            Bug::AgendaSplitsMillisecond if entries.len() > *limit => {
+                entries.truncate(*limit);
+                *reached = entries.last().map_or(Ms::MAX, |entry| entry.key.due);
+            }
+            Bug::AgendaClaimsToBeWhole => *reached = Ms::MAX,
+            Bug::AgendaTimeIsFloat => {
+                entries.iter_mut().for_each(|entry| entry.key.due = entry.key.due as f64 as Ms);
+            }
+            _ => {}
+        },
+        (Ask::Opening, Answer::Opening(opening)) => spoil_opening(bug, opening),
+        (Ask::Sweep { .. }, Answer::Sweep(page)) => spoil_sweep(bug, page),
+        _ => {}
+    }
+}
+
+fn spoil_opening(bug: Bug, opening: &mut Opening) {
+    match bug {
+        Bug::OpeningForgetsLeases => drop(opening.leases.pop()),
+        Bug::OpeningForgetsLanes => drop(opening.lanes.pop()),
+        _ => {}
+    }
+}
+
+fn spoil_sweep(bug: Bug, page: &mut SweepPage) {
+    match bug {
+        Bug::SweepForgetsNext => page.next = None,
+        Bug::SweepTakesOneEventMore => page.events_below = page.events_below.map(|below| below + 1),
+        _ => {}
+    }
+}
+
+pub fn missed(bug: Bug, missed: Missed) -> Missed {
+    match (bug, missed) {
+        (Bug::MissedForgetsKeys, Missed::Keys(mut keys)) => {
+            keys.retain(|key| !matches!(key, Key::Dedup(_)));
+            Missed::Keys(keys)
+        }
+        (Bug::MissedForgetsToGiveUp, Missed::Everything) => Missed::Keys(Vec::new()),
+        (_, missed) => missed,
+    }
+}
+
+pub fn page(state: &MemoryState, bug: Bug, mut ask: PageAsk) -> Page {
+    match bug {
+        Bug::PageIncludesItsStart => ask.after = ask.after.map(|id| neighbour(id, ask.order)),
+        Bug::PageOrderIgnored => ask.order = Order::OldestFirst,
+        Bug::FilterIgnoresTags => ask.filter.tags.clear(),
+        Bug::ScanWithoutBound => ask.scan_max = usize::MAX,
+        Bug::FilterTextIsCaseSensitive => {
+            // The text is looked for as it is written, in whatever the record says.
+            let text = ask.filter.error_text.take().unwrap_or_default();
+            let mut page = state.executions(&ask);
+            page.executions.retain(|it| format!("{:?}", it.live).contains(&text));
+            return page;
+        }
+        _ => {}
+    }
+    state.executions(&ask)
+}
+
+/// The id next to this one, on the side a page comes from.
+fn neighbour(id: ExecutionId, order: Order) -> ExecutionId {
+    let number = id.0.as_u128();
+    ExecutionId(Uuid::from_u128(match order {
+        Order::OldestFirst => number - 1,
+        Order::NewestFirst => number + 1,
+    }))
+}

@@ -1,0 +1,235 @@
+//! The memory store with one bug.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ff_core::attempt::Attempt;
+use ff_core::key::Ask;
+use ff_core::payload::{Payload, PayloadKey};
+use ff_core::query::{CountKey, Page, PageAsk};
+use ff_core::{ExecutionId, Ms, PartitionId};
+
+use super::super::stand::START;
+use super::{Bug, commits, reads};
+use crate::memory::MemoryState;
+use crate::{
+    Commit, EventPage, Loaded, MemoryStore, Missed, Outcome, Soon, Status, Store, StoreError, StoreInfo,
+    Written,
+};
+
+#[derive(Debug)]
+pub struct BrokenStore {
+    inner: MemoryStore,
+    bug: Option<Bug>,
+    /// What the store was before the newest commit of this handle, for bugs that see the past.
+    before: Mutex<MemoryState>,
+}
+
+impl BrokenStore {
+    pub fn new(inner: MemoryStore, bug: Option<Bug>) -> BrokenStore {
+        let before = Mutex::new(inner.inspect(MemoryState::clone));
+        BrokenStore { inner, bug, before }
+    }
+
+    fn has(&self, bug: Bug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    fn before(&self) -> MutexGuard<'_, MemoryState> {
+        self.before.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Ms {
+        if self.has(Bug::ClockStandsStill) { START } else { self.inner.now() }
+    }
+
+    /// Fails if the handle is closed.
+    async fn check_open(&self) -> Result<(), StoreError> {
+        self.inner.payloads(vec![]).await.map(drop)
+    }
+
+    async fn load_broken(
+        &self,
+        bug: Bug,
+        partition: PartitionId,
+        asks: Vec<Ask>,
+    ) -> Result<Loaded, StoreError> {
+        self.check_open().await?;
+        let now = self.now();
+        match bug {
+            Bug::LoadAtTwoVersions => {
+                let mut loaded = self.inner.load(partition, vec![]).await?;
+                for ask in asks {
+                    tokio::task::yield_now().await;
+                    let part = self.inner.load(partition, vec![ask]).await?;
+                    loaded.answers.extend(part.answers);
+                }
+                Ok(loaded)
+            }
+            Bug::HandleCachesForEver => self.before().load(partition, &asks, now),
+            _ => self.inner.inspect(|state| reads::load(state, bug, partition, &asks, now)),
+        }
+    }
+
+    async fn commit_broken(&self, bug: Bug, commits: Vec<Commit>) -> Vec<Outcome> {
+        if let Err(error) = self.check_open().await {
+            return vec![Outcome::Failed(error); commits.len()];
+        }
+        if bug == Bug::CheckBeforeWrite {
+            let passes: Vec<bool> = self
+                .inner
+                .inspect(|state| commits.iter().map(|commit| commits::passes_guard(state, commit)).collect());
+            // Whoever comes meanwhile passes, too.
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            let now = self.now();
+            return self.inner.edit(|state| {
+                let write = |(commit, passes)| match passes {
+                    true => commits::commit_all(state, Bug::NoVersionCheck, vec![commit], now),
+                    false => vec![Outcome::Conflict],
+                };
+                commits.into_iter().zip(passes).flat_map(write).collect()
+            });
+        }
+        let now = self.now();
+        self.inner.edit(|state| {
+            *self.before() = state.clone();
+            let outcomes = commits::commit_all(state, bug, commits, now);
+            if bug == Bug::HandleCachesForEver {
+                *self.before() = state.clone();
+            }
+            outcomes
+        })
+    }
+}
+
+impl Store for BrokenStore {
+    fn info(&self) -> StoreInfo {
+        let info = self.inner.info();
+        match self.bug {
+            Some(Bug::IdentityChanges) => {
+                let address = std::ptr::from_ref(self) as usize as u64;
+                StoreInfo { id: uuid::Uuid::from_u64_pair(1, address), ..info }
+            }
+            _ => info,
+        }
+    }
+
+    fn load(&self, partition: PartitionId, asks: Vec<Ask>) -> Soon<'_, Result<Loaded, StoreError>> {
+        match self.bug {
+            Some(bug) => Box::pin(self.load_broken(bug, partition, asks)),
+            None => self.inner.load(partition, asks),
+        }
+    }
+
+    fn commit(&self, commits: Vec<Commit>) -> Soon<'_, Vec<Outcome>> {
+        match self.bug {
+            Some(bug) => Box::pin(self.commit_broken(bug, commits)),
+            None => self.inner.commit(commits),
+        }
+    }
+
+    fn written(&self, partition: PartitionId, number: u64) -> Soon<'_, Result<Written, StoreError>> {
+        Box::pin(async move {
+            let written = self.inner.written(partition, number).await?;
+            let newest = self.inner.load(partition, vec![]).await?.version.number;
+            let forgets = self.has(Bug::WrittenForgets) && number < newest;
+            Ok(if forgets { Written::Forgotten } else { written })
+        })
+    }
+
+    fn missed(&self, partition: PartitionId, number: u64) -> Soon<'_, Result<Missed, StoreError>> {
+        Box::pin(async move {
+            let missed = self.inner.missed(partition, number).await?;
+            Ok(self.bug.map_or(missed.clone(), |bug| reads::missed(bug, missed)))
+        })
+    }
+
+    fn status(&self) -> Soon<'_, Result<(Ms, Vec<Status>), StoreError>> {
+        Box::pin(async move {
+            let (now, status) = self.inner.status().await?;
+            Ok(if self.has(Bug::StatusIsLate) { (now, self.before().status()) } else { (now, status) })
+        })
+    }
+
+    fn payloads(&self, keys: Vec<PayloadKey>) -> Soon<'_, Result<Vec<Option<Payload>>, StoreError>> {
+        Box::pin(async move {
+            let mut payloads = self.inner.payloads(keys).await?;
+            if self.has(Bug::PayloadsOutOfOrder) {
+                payloads.reverse();
+            }
+            Ok(payloads)
+        })
+    }
+
+    fn attempts(&self, execution: ExecutionId) -> Soon<'_, Result<Vec<Attempt>, StoreError>> {
+        self.inner.attempts(execution)
+    }
+
+    fn executions(&self, ask: PageAsk) -> Soon<'_, Result<Page, StoreError>> {
+        Box::pin(async move {
+            let page = self.inner.executions(ask.clone()).await?;
+            Ok(self.bug.map_or(page, |bug| self.inner.inspect(|state| reads::page(state, bug, ask))))
+        })
+    }
+
+    fn counts(&self) -> Soon<'_, Result<Vec<(CountKey, u64)>, StoreError>> {
+        Box::pin(async move {
+            let mut counts = self.inner.counts().await?;
+            if self.has(Bug::CountsListZero) {
+                let zeroes = self.before().counts().into_iter().map(|(key, _)| (key, 0));
+                let missing: Vec<_> =
+                    zeroes.filter(|(key, _)| counts.iter().all(|(it, _)| it != key)).collect();
+                counts.extend(missing);
+            }
+            Ok(counts)
+        })
+    }
+
+    fn events(
+        &self,
+        partition: PartitionId,
+        from: u64,
+        limit: usize,
+    ) -> Soon<'_, Result<EventPage, StoreError>> {
+        let late = u64::from(self.has(Bug::EventsStartOneLate));
+        self.inner.events(partition, from + late, limit)
+    }
+
+    fn first_event_since(&self, partition: PartitionId, at: Ms) -> Soon<'_, Result<u64, StoreError>> {
+        let late = Ms::from(self.has(Bug::FirstEventOneLate));
+        self.inner.first_event_since(partition, at + late)
+    }
+
+    fn enter(&self, server: String) -> Soon<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.inner.enter(server.clone()).await?;
+            if self.has(Bug::LivingServersAreGone) {
+                self.inner.mark_gone(&server);
+            }
+            Ok(())
+        })
+    }
+
+    fn gone(&self) -> Soon<'_, Result<Vec<String>, StoreError>> {
+        self.inner.gone()
+    }
+
+    fn leave(&self, server: String) -> Soon<'_, Result<(), StoreError>> {
+        self.inner.leave(server)
+    }
+
+    fn close(&self) -> Soon<'_, ()> {
+        Box::pin(async move {
+            match self.bug {
+                Some(Bug::CloseIgnored) => return,
+                Some(Bug::NewestCommitLostOnClose) => {
+                    let before = self.before().clone();
+                    self.inner.edit(|state| *state = before);
+                }
+                _ => {}
+            }
+            self.inner.close().await;
+        })
+    }
+}

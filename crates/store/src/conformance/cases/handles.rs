@@ -1,0 +1,156 @@
+//! Handles: closing and opening, several at once, and who serves the store.
+
+use ff_core::change::Changes;
+use ff_core::event::Fact;
+use ff_core::key::{Ask, Dedup, DedupKey, Key};
+use ff_core::payload::{Payload, PayloadKey, Slot};
+use ff_core::query::{Filter, Order, PageAsk};
+use ff_core::workspace::Answer;
+
+use super::super::stand::START;
+use super::super::{Check, Dump, Stand, ensure, ensure_eq, samples};
+use crate::{Commit, Outcome, Store, StoreError, Version, Written};
+
+/// One of everything, in every partition.
+async fn populate(stand: &mut Stand) -> Check {
+    for partition in stand.each() {
+        let instance = samples::instance(stand.partitions, partition, 1);
+        for (n, state) in samples::states(instance).into_iter().enumerate() {
+            let id = samples::id(stand.partitions, partition, n as u64);
+            let it = samples::full(id, instance, state);
+            let desk = stand.desk(partition);
+            desk.emit(&it, START, Fact::Woken);
+            desk.put_execution(it, START);
+            desk.put_payload(PayloadKey { execution: id, slot: Slot::Input }, Payload::json(format!("{n}")));
+            desk.archive_attempt(id, samples::attempt(1, instance));
+            let key = DedupKey { namespace: Default::default(), key: format!("{n}").into() };
+            desk.put_dedup(key, Some(Dedup { execution: id, expires_at: START + 5 }));
+            desk.put_lane(samples::lane(&format!("lane {n}"), 1));
+        }
+        let desk = stand.desk(partition);
+        desk.put_worker(samples::worker(instance, 1));
+        let message = ff_core::message::Message::Lane(samples::lane("lane", 1));
+        desk.broadcast(message, START);
+        stand.flush(partition).await?;
+    }
+    Ok(())
+}
+
+pub async fn everything_survives_reopening(stand: &mut Stand) -> Check {
+    populate(stand).await?;
+    let versions = {
+        let mut versions = Vec::new();
+        for partition in stand.each() {
+            versions.push(stand.version(partition).await?);
+        }
+        versions
+    };
+    stand.reopen().await?;
+    stand.same().await?;
+    for (partition, version) in stand.each().zip(versions) {
+        ensure_eq!(stand.version(partition).await?, version, "version after reopening");
+        let written = stand.store.written(partition, 1).await;
+        ensure_eq!(written, Ok(Written::By(version.id)), "who wrote version 1, after reopening");
+        let missed = stand.store.missed(partition, 0).await;
+        let keys = matches!(&missed, Ok(crate::Missed::Keys(keys)) if !keys.is_empty());
+        ensure!(keys, "missed since 0, after reopening: {missed:?}");
+        // The guard stands where it stood.
+        let id = stand.new_id();
+        let commit = Commit { partition, expected: Version::NONE, id, changes: Changes::default() };
+        ensure_eq!(stand.send(commit).await?, Outcome::Conflict, "a commit on an old version");
+        stand.write(partition, Changes::default()).await?;
+    }
+    stand.reopen().await?;
+    stand.same().await
+}
+
+pub async fn two_handles_see_each_others_commits(stand: &mut Stand) -> Check {
+    let other = stand.another().await?;
+    let partition = stand.last();
+    ensure_eq!(other.info(), stand.store.info(), "what both handles say of themselves");
+    let mut expected = Version::NONE;
+    for n in 0..10 {
+        let id = samples::id(stand.partitions, partition, n);
+        stand.desk(partition).put_execution(samples::ready(id, START, n), START);
+        let changes = stand.desk(partition).take_batch(START);
+        let commit = Commit { partition, expected, id: stand.new_id(), changes };
+        let (ours, stale_id) = (stand.store.clone(), stand.new_id());
+        let (writer, reader) = if n % 2 == 0 { (&ours, &other) } else { (&other, &ours) };
+        let outcomes = writer.commit(vec![commit.clone()]).await;
+        ensure_eq!(outcomes, vec![Outcome::Committed { now: START }], "a commit on the newest version");
+        let asks = vec![Ask::Record(Key::Execution(id))];
+        let loaded = reader.load(partition, asks).await.map_err(|error| error.to_string())?;
+        let seen = matches!(loaded.answers.as_slice(), [Answer::Execution(_, Some(_))]);
+        ensure!(seen, "the other handle does not see the record: {loaded:?}");
+        let stale = Commit { id: stale_id, ..commit.clone() };
+        let outcomes = reader.commit(vec![stale]).await;
+        ensure_eq!(outcomes, vec![Outcome::Conflict], "the same version over the other handle");
+        expected = Version { number: expected.number + 1, id: commit.id };
+        ensure_eq!(loaded.version, expected, "the version the other handle sees");
+    }
+    let (one, two) = (Dump::of(&*stand.store).await?, Dump::of(&*other).await?);
+    two.compare(&one)?;
+    other.close().await;
+    Ok(())
+}
+
+fn is_unavailable<T>(result: Result<T, StoreError>) -> bool {
+    matches!(result, Err(StoreError::Unavailable(_)))
+}
+
+pub async fn a_closed_handle_is_unavailable_and_others_go_on(stand: &mut Stand) -> Check {
+    let partition = stand.last();
+    let closed = stand.another().await?;
+    closed.close().await;
+    closed.close().await;
+    let id = stand.new_id();
+    let commit = Commit { partition, expected: Version::NONE, id, changes: Changes::default() };
+    let outcomes = closed.commit(vec![commit]).await;
+    let failed = matches!(outcomes.as_slice(), [Outcome::Failed(StoreError::Unavailable(_))]);
+    ensure!(failed, "a commit over a closed handle: {outcomes:?}");
+    let ask =
+        PageAsk { filter: Filter::default(), order: Order::OldestFirst, after: None, limit: 1, scan_max: 1 };
+    let execution = samples::id(stand.partitions, partition, 1);
+    let calls = [
+        ("load", is_unavailable(closed.load(partition, vec![]).await)),
+        ("written", is_unavailable(closed.written(partition, 1).await)),
+        ("missed", is_unavailable(closed.missed(partition, 0).await)),
+        ("status", is_unavailable(closed.status().await)),
+        ("payloads", is_unavailable(closed.payloads(vec![]).await)),
+        ("attempts", is_unavailable(closed.attempts(execution).await)),
+        ("executions", is_unavailable(closed.executions(ask).await)),
+        ("counts", is_unavailable(closed.counts().await)),
+        ("events", is_unavailable(closed.events(partition, 1, 1).await)),
+        ("first_event_since", is_unavailable(closed.first_event_since(partition, 0).await)),
+    ];
+    for (call, unavailable) in calls {
+        ensure!(unavailable, "{call} over a closed handle is not unavailable");
+    }
+    ensure_eq!(stand.version(partition).await?, Version::NONE, "version after a commit that failed");
+    stand.write(partition, Changes::default()).await.map(drop)
+}
+
+pub async fn the_store_keeps_its_identity(stand: &mut Stand) -> Check {
+    let before = stand.store.info();
+    ensure_eq!(before.partitions, stand.partitions, "partitions");
+    ensure!(!before.id.is_nil(), "the store has no id");
+    ensure!(before.id != stand.reference.info().id, "two stores have one id");
+    stand.reopen().await?;
+    ensure_eq!(stand.store.info(), before, "what the store says of itself after reopening");
+    Ok(())
+}
+
+pub async fn servers_enter_and_leave(stand: &mut Stand) -> Check {
+    let store = &stand.store;
+    let check = |result: Result<(), StoreError>| result.map_err(|error| error.to_string());
+    for server in ["a", "b 'ä'", "a"] {
+        check(store.enter(server.to_owned()).await)?;
+    }
+    // This process lives, so nobody is gone.
+    ensure_eq!(store.gone().await, Ok(vec![]), "servers that are gone while their process lives");
+    for server in ["a", "b 'ä'", "never there", "a"] {
+        check(store.leave(server.to_owned()).await)?;
+    }
+    ensure_eq!(store.gone().await, Ok(vec![]), "servers that are gone after they left");
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! The cases, by what they are about.
+
+mod commands;
+mod counts;
+mod events;
+mod handles;
+mod log;
+mod pages;
+mod payloads;
+mod records;
+mod removal;
+mod sweep;
+mod versions;
+mod windows;
+
+use super::Case;
+
+/// The one list of all cases, handed to another macro.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_conformance_case {
+    ($callback:ident $arguments:tt) => {
+        $crate::$callback! {
+            $arguments
+            versions::a_fresh_store_is_at_no_version_and_empty,
+            versions::the_store_tells_its_time,
+            versions::a_commit_is_guarded_by_number,
+            versions::a_commit_is_guarded_by_the_id_of_the_one_before,
+            versions::the_same_commit_is_not_applied_twice,
+            versions::a_conflict_writes_nothing_of_any_table,
+            versions::one_conflict_does_not_fail_the_others_of_its_flush,
+            versions::a_chain_of_commits_can_be_sent_without_waiting,
+            versions::an_empty_commit_makes_a_version,
+            log::written_tells_who_wrote_a_version,
+            log::written_is_kept_for_a_thousand_versions,
+            log::missed_names_the_records_that_changed,
+            log::missed_gives_up_after_a_hundred_commits_or_ten_thousand_keys,
+            versions::a_load_is_answered_at_one_version,
+            versions::racing_commits_have_one_winner,
+            versions::a_partition_that_does_not_exist_is_refused,
+            records::every_state_of_an_execution_reads_back,
+            records::an_update_replaces_what_changes,
+            records::records_that_do_not_exist_are_told_apart,
+            records::lanes_and_workers_read_back_and_go,
+            records::links_and_messages_read_back,
+            records::idempotency_keys_read_back_and_go,
+            payloads::odd_text_reads_back,
+            payloads::large_payloads_read_back,
+            payloads::payloads_are_replaced,
+            payloads::attempts_read_back_in_order,
+            records::the_header_reads_back,
+            records::leases_are_listed_while_they_stand,
+            records::partitions_do_not_see_each_other,
+            removal::a_purge_leaves_nothing,
+            removal::a_purge_spares_the_neighbours,
+            windows::ready_entries_come_in_order_and_in_pages,
+            windows::ready_entries_of_other_lanes_and_classes_stay_out,
+            windows::ready_ranks_may_be_negative_and_extreme,
+            windows::ready_entries_move_and_go,
+            windows::the_agenda_comes_in_order_and_in_pages,
+            windows::the_agenda_never_splits_a_millisecond,
+            windows::agenda_entries_move_and_go,
+            windows::agenda_times_may_be_extreme,
+            sweep::a_sweep_finds_what_is_old_enough,
+            sweep::a_sweep_is_bounded,
+            sweep::a_sweep_tells_when_the_next_is_due,
+            sweep::a_sweep_finds_old_events,
+            events::events_read_back_without_gaps,
+            events::events_come_in_pages,
+            events::events_are_trimmed_from_the_front,
+            events::the_first_event_since_a_time_is_found,
+            counts::counters_equal_a_recount,
+            counts::counters_at_zero_are_not_listed,
+            counts::the_status_tells_where_partitions_stand,
+            pages::pages_cover_everything_in_both_orders,
+            pages::every_filter_is_applied,
+            pages::a_scan_is_bounded,
+            handles::everything_survives_reopening,
+            handles::two_handles_see_each_others_commits,
+            handles::a_closed_handle_is_unavailable_and_others_go_on,
+            handles::the_store_keeps_its_identity,
+            handles::servers_enter_and_leave,
+            commands::a_life_decided_by_the_core_reads_back,
+            commands::messages_between_partitions_arrive,
+            commands::random_programs_end_like_on_the_reference,
+            commands::random_programs_survive_reopening,
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_case_table {
+    (() $($module:ident :: $name:ident,)+) => {
+        &[$(Case { name: stringify!($name), run: |stand| Box::pin($module::$name(stand)) }),+]
+    };
+}
+
+/// Every case. Each runs on an empty store of its own.
+pub const CASES: &[Case] = crate::for_each_conformance_case! { conformance_case_table () };
