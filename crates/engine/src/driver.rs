@@ -559,6 +559,10 @@ impl Driver {
                 self.recent.remove(&oldest);
             }
         }
+        for id in news.removed {
+            self.recent.remove(&id);
+            self.live.remove(&id);
+        }
         for (instance, execution) in news.disturbed {
             if let Some(watcher) = self.watchers.get(&instance)
                 && watcher.send(execution).is_err()

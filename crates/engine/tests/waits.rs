@@ -1,9 +1,11 @@
 //! Waiting for the end of executions.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use ff_core::commands::{Cancel, Create, Replay};
+use ff_core::commands::{Cancel, Create, Remove, Replay};
 use ff_core::{Command, ExecutionId, Kind, Payload};
 use ff_engine::{Engine, EngineConfig, Failure};
 use ff_store::{MemoryStore, Store};
@@ -43,6 +45,18 @@ async fn after_a_replay_the_new_end_is_waited_for() {
     }
     engine.execute(cancel(id)).await.unwrap();
     assert_eq!(waiting.await.unwrap().execution.live.series.number, 2);
+}
+
+#[tokio::test]
+async fn what_was_removed_is_not_remembered() {
+    let engine = engine(Arc::new(MemoryStore::new(1))).await;
+    let create = create(&engine);
+    let id = create.id;
+    engine.execute(create).await.unwrap();
+    engine.execute(cancel(id)).await.unwrap();
+    let remove = Remove { execution: id, actor: "t".into(), cause: "".into() };
+    engine.execute(remove).await.unwrap();
+    assert_eq!(engine.wait(id).await.unwrap_err().code(), "not_found");
 }
 
 #[tokio::test]

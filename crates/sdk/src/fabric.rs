@@ -325,6 +325,14 @@ impl Patience {
         passing && Instant::now() < self.until
     }
 
+    /// Pauses after a call of which a part was carried out; the pauses grow only while nothing moves.
+    pub async fn pause_after(&mut self, done: usize) {
+        if done > 0 {
+            self.pause = PAUSE.0;
+        }
+        self.pause().await;
+    }
+
     pub async fn pause(&mut self) {
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(PAUSE.1);

@@ -1,5 +1,7 @@
 //! How attempts end: results, failures of every class, panics, delays.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod background;
 
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Leases: kept alive, lost, taken away, given back.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod background;
 
 use std::sync::Arc;

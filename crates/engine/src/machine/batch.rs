@@ -74,11 +74,13 @@ impl Batch {
 pub(super) fn news(changes: &Changes) -> News {
     let mut news = News { next_event: changes.header.next_event, ..News::default() };
     for change in &changes.executions {
-        let (ExecutionChange::Insert(execution) | ExecutionChange::Update(execution)) = change else {
-            continue;
-        };
-        if execution.end().is_some() {
-            news.ended.push((execution.clone(), None));
+        match change {
+            ExecutionChange::Insert(execution) | ExecutionChange::Update(execution) => {
+                if execution.end().is_some() {
+                    news.ended.push((execution.clone(), None));
+                }
+            }
+            ExecutionChange::Purge(id) => news.removed.push(*id),
         }
     }
     if !news.ended.is_empty() && !changes.payloads.is_empty() {

@@ -85,6 +85,8 @@ pub struct News {
     pub next_event: u64,
     /// Executions that ended, with the result if there is one.
     pub ended: Vec<(Arc<Execution>, Option<Payload>)>,
+    /// Executions of which no trace is left.
+    pub removed: Vec<ExecutionId>,
     /// Leases that were taken away or should end: the worker holding them should look.
     pub disturbed: Vec<(InstanceId, ExecutionId)>,
 }
