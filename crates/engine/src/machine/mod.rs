@@ -19,7 +19,7 @@ use ff_core::id::{ExecutionId, InstanceId};
 use ff_core::key::{Ask, Key};
 use ff_core::limits::Limits;
 use ff_core::{Command, Execution, Ms, PartitionId, Payload, Reply};
-use ff_store::{Commit, Loaded, Missed, Outcome, Status, StoreError, Written};
+use ff_store::{Commit, Loaded, Missed, Outcome, Status, StoreError, Version, Written};
 
 use crate::config::MachineConfig;
 use crate::failure::Failure;
@@ -300,6 +300,12 @@ impl Machine {
     /// The stored state each runner believes in; the simulator compares it with the store.
     pub fn workspace(&self, partition: PartitionId) -> &ff_core::Workspace {
         self.runners[partition.index()].workspace()
+    }
+
+    /// The version the workspace of a partition stands for; `None` while something decided is not committed
+    /// or the partition is not being served.
+    pub fn settled_version(&self, partition: PartitionId) -> Option<Version> {
+        self.runners[partition.index()].settled_version()
     }
 
     /// Passes on what runners have committed for the machine itself: messages to send, applied and

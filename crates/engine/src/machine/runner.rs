@@ -930,6 +930,11 @@ impl Runner {
         &self.ws
     }
 
+    pub fn settled_version(&self) -> Option<Version> {
+        let settled = matches!(self.phase, Phase::Serving) && self.in_flight.is_empty();
+        self.version.filter(|_| settled)
+    }
+
     fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;

@@ -1,0 +1,327 @@
+//! A server: one machine at a time, with a clock of its own.
+
+use std::collections::BTreeMap;
+
+use ff_core::workspace::Answer;
+use ff_core::{Ms, PartitionId};
+use ff_engine::machine::{Input, Machine, Output, Ticket};
+use ff_store::{Commit, Outcome, StoreError};
+
+use super::call::CallId;
+use super::queue::{Happening, Life, Request};
+use super::{START, World, trace};
+use crate::bug::Bug;
+use crate::check::replies::Asked;
+use crate::check::{Check, cache, ensure};
+use crate::fault::Fault;
+use crate::profile::PARTITIONS;
+
+/// A question that a server has not answered.
+#[derive(Debug)]
+pub struct Open {
+    pub call: CallId,
+    /// The newest commit when it arrived.
+    pub since: u64,
+    pub at: Ms,
+}
+
+#[derive(Debug)]
+pub struct Server {
+    /// `None` while it is down.
+    pub machine: Option<Machine>,
+    pub life: Life,
+    offset_ms: Ms,
+    drift_ppm: i64,
+    pub open: BTreeMap<Ticket, Open>,
+    turn_at: Option<Ms>,
+    /// Commits mostly reach the store in the order in which they were sent.
+    last_commit_at: Ms,
+}
+
+impl Server {
+    pub fn new(offset_ms: Ms, drift_ppm: i64) -> Server {
+        let (open, turn_at) = (BTreeMap::new(), None);
+        Server { machine: None, life: 0, offset_ms, drift_ppm, open, turn_at, last_commit_at: START }
+    }
+
+    /// Its own clock.
+    pub fn local(&self, now: Ms) -> Ms {
+        let passed = now - START;
+        self.offset_ms + passed + passed * self.drift_ppm / 1_000_000
+    }
+
+    /// When its own clock will show that time.
+    fn world_time(&self, local: Ms) -> Ms {
+        let passed = i128::from(local - self.offset_ms) * 1_000_000 / i128::from(1_000_000 + self.drift_ppm);
+        START + Ms::try_from(passed).unwrap_or(Ms::MAX / 2).clamp(0, Ms::MAX / 2) + 1
+    }
+}
+
+impl World {
+    pub(super) fn server_starts(&mut self, server: usize) -> Check {
+        let seed = self.rng.next();
+        let (limits, config) = (self.profile.limits.clone(), self.profile.machine.clone());
+        let it = &mut self.servers[server];
+        if it.machine.is_some() {
+            return Ok(());
+        }
+        it.machine = Some(Machine::new(PARTITIONS, limits, config, seed));
+        it.turn_at = None;
+        let life = it.life;
+        trace!(self, "server {server} starts, life {life}");
+        self.later(0, 10, Happening::ServerLooksAround { server, life });
+        Ok(())
+    }
+
+    /// The process is gone. What it has sent to the store may still arrive.
+    pub(super) fn server_dies(&mut self, server: usize) {
+        let it = &mut self.servers[server];
+        if it.machine.take().is_none() {
+            return;
+        }
+        self.tally.count(Fault::Crash);
+        trace!(self, "server {server} dies, life {}", self.servers[server].life);
+        let it = &mut self.servers[server];
+        it.life += 1;
+        for open in std::mem::take(&mut it.open).into_values() {
+            self.store.oracle.unanswered(&self.calls[open.call].what);
+        }
+        let rng = &mut self.rng;
+        self.queue.retain(|what| match what {
+            Happening::StoreHears { server: it, request: Request::Commit(_), .. } if *it == server => {
+                rng.chance(5_000)
+            }
+            Happening::StoreHears { server: it, .. } | Happening::ServerHears { server: it, .. } => {
+                *it != server
+            }
+            _ => true,
+        });
+        self.later(20, 3_000, Happening::ServerStarts { server });
+    }
+
+    pub(super) fn server_looks_around(&mut self, server: usize, life: Life) -> Check {
+        let it = &mut self.servers[server];
+        let Some(machine) = it.machine.as_mut().filter(|_| it.life == life) else { return Ok(()) };
+        machine.ask_status();
+        self.turn_soon(server);
+        let pause = self.profile.status_ms;
+        self.later(pause, pause + 5, Happening::ServerLooksAround { server, life });
+        Ok(())
+    }
+
+    pub(super) fn server_hears(&mut self, server: usize, life: Life, input: Input) -> Check {
+        let now = self.now;
+        let it = &mut self.servers[server];
+        let local = it.local(now);
+        let Some(machine) = it.machine.as_mut().filter(|_| it.life == life) else { return Ok(()) };
+        machine.accept(local, input);
+        self.turn_soon(server);
+        Ok(())
+    }
+
+    pub(super) fn turn_soon(&mut self, server: usize) {
+        let at = self.now + self.rng.range(0, self.profile.gather_ms);
+        self.turn_at(server, at);
+    }
+
+    fn turn_at(&mut self, server: usize, at: Ms) {
+        let it = &mut self.servers[server];
+        if it.turn_at.is_none_or(|planned| planned > at) {
+            it.turn_at = Some(at);
+            let life = it.life;
+            self.queue.add(&mut self.rng, at, Happening::ServerTurns { server, life });
+        }
+    }
+
+    pub(super) fn server_turns(&mut self, server: usize, life: Life) -> Check {
+        let now = self.now;
+        let it = &mut self.servers[server];
+        if it.life != life || it.turn_at.is_none_or(|at| at > now) {
+            return Ok(());
+        }
+        it.turn_at = None;
+        let local = it.local(now);
+        let Some(machine) = &mut it.machine else { return Ok(()) };
+        machine.turn(local);
+        let outputs = machine.take_outputs();
+        let wake = machine.next_wake(local);
+        if self.rng.chance(1_000) {
+            cache::check_machine(machine, &self.store.state, &self.store.mirrors)
+                .map_err(|text| format!("server {server}: {text}"))?;
+        }
+        if let Some(wake) = wake.map(|wake| self.servers[server].world_time(wake)) {
+            self.turn_at(server, wake.max(now + 1));
+        }
+        outputs.into_iter().try_for_each(|output| self.carry_out(server, life, output))
+    }
+
+    fn carry_out(&mut self, server: usize, life: Life, output: Output) -> Check {
+        let request = match output {
+            Output::Load { token, asks } => Request::Load { token, asks },
+            Output::Written { partition, number } => Request::Written { partition, number },
+            Output::Missed { partition, number } => Request::Missed { partition, number },
+            Output::Status => Request::Status,
+            Output::Commit(commits) => {
+                commits.into_iter().for_each(|commit| self.send_commit(server, life, commit));
+                return Ok(());
+            }
+            Output::Reply { ticket, result } => return self.server_replies(server, ticket, result),
+            Output::News { partition, news } => {
+                let next = self.store.mirrors[partition.index()].header.next_event;
+                ensure!(news.next_event <= next, "server {server} speaks of events that are not committed");
+                return Ok(());
+            }
+            Output::Foreign { .. } => return Ok(()),
+        };
+        let delay = self.store_delay();
+        self.later(delay, delay, Happening::StoreHears { server, life, request });
+        Ok(())
+    }
+
+    fn send_commit(&mut self, server: usize, life: Life, commit: Commit) {
+        let mut at = self.now + self.store_delay();
+        if !self.rng.chance(500) {
+            at = at.max(self.servers[server].last_commit_at + 1);
+        }
+        self.servers[server].last_commit_at = at;
+        let (partition, number) = (commit.partition, commit.expected.number + 1);
+        let events = commit.changes.events.len();
+        trace!(self, "server {server} sends commit {number} of {partition} with {events} events");
+        let request = Request::Commit(commit);
+        self.queue.add(&mut self.rng, at, Happening::StoreHears { server, life, request });
+    }
+
+    fn server_replies(
+        &mut self,
+        server: usize,
+        ticket: Ticket,
+        result: Result<ff_core::Reply, ff_engine::Failure>,
+    ) -> Check {
+        let Some(open) = self.servers[server].open.remove(&ticket) else {
+            return Err(format!("server {server} answers ticket {ticket} a second time: {result:?}"));
+        };
+        let call = open.call;
+        let word = match &result {
+            Ok(_) => "ok",
+            Err(failure) => failure.code(),
+        };
+        trace!(self, "server {server} answers call {call} {}: {word}", self.calls[call].what.name());
+        let asked = Asked { what: &self.calls[call].what, since: open.since };
+        self.store
+            .oracle
+            .answered(&self.store.history, &self.store.mirrors, &asked, &result)
+            .map_err(|text| format!("server {server}, call {call}: {text}"))?;
+        self.send_reply(call, result);
+        Ok(())
+    }
+
+    // ---- the store's end -----------------------------------------------------------------------------
+
+    pub(super) fn store_hears(&mut self, server: usize, life: Life, request: Request) -> Check {
+        let now = self.now + self.store.ahead_ms;
+        let down = self.now < self.outage_until || self.fault(self.profile.unavailable, Fault::Unavailable);
+        let unavailable = || StoreError::Unavailable("the store is out of reach".to_owned());
+        let input = match request {
+            Request::Commit(commit) => {
+                let (partition, id) = (commit.partition, commit.id);
+                let outcome = match down {
+                    true => Outcome::Failed(unavailable()),
+                    false => self.commit(commit, now)?,
+                };
+                Input::Committed { partition, id, outcome }
+            }
+            Request::Load { token, .. } if down => Input::Loaded { token, result: Err(unavailable()) },
+            Request::Load { token, asks } => {
+                let result = if self.fault(self.profile.load_failed, Fault::LoadFailed) {
+                    let refused = StoreError::Refused("the store refused it: no such question".to_owned());
+                    Err(if self.rng.chance(1_000) { refused } else { unavailable() })
+                } else {
+                    self.store.state.load(token.partition, &asks, now)
+                };
+                let result = result.map(|mut loaded| {
+                    if self.bug == Some(Bug::WindowOffByOne) {
+                        loaded.answers.iter_mut().for_each(shorten);
+                    }
+                    loaded
+                });
+                Input::Loaded { token, result }
+            }
+            Request::Written { partition, number } => {
+                let result =
+                    if down { Err(unavailable()) } else { self.store.state.written(partition, number) };
+                Input::Written { partition, result }
+            }
+            Request::Missed { partition, number } => {
+                let result =
+                    if down { Err(unavailable()) } else { self.store.state.missed(partition, number) };
+                Input::Missed { partition, result }
+            }
+            Request::Status if down => Input::Status(Err(unavailable())),
+            Request::Status => Input::Status(Ok((now, self.store.state.status()))),
+        };
+        let delay = self.store_delay();
+        self.later(delay, delay, Happening::ServerHears { server, life, input });
+        Ok(())
+    }
+
+    /// One commit meets the store and whatever goes wrong around it.
+    fn commit(&mut self, commit: Commit, now: Ms) -> Result<Outcome, String> {
+        let (partition, number) = (commit.partition, commit.expected.number + 1);
+        let unknown = || Outcome::Unknown("the connection was lost".to_owned());
+        let outcome =
+            if self.store.refuses(&commit.changes) || self.fault(self.profile.refused, Fault::Refused) {
+                Outcome::Failed(StoreError::Refused("a value is too long".to_owned()))
+            } else if self.fault(self.profile.conflict, Fault::Conflict) {
+                Outcome::Conflict
+            } else if self.fault(self.profile.commit_lost, Fault::CommitLost) {
+                unknown()
+            } else if self.fault(self.profile.commit_late, Fault::CommitLate) {
+                self.later(0, 1_000, Happening::LateCommit(commit));
+                unknown()
+            } else {
+                let outcome = self.store.commit(commit, now)?;
+                match self.fault(self.profile.answer_lost, Fault::AnswerLost) {
+                    true => {
+                        trace!(self, "commit {number} of {partition} is {outcome:?}, and the answer is lost");
+                        unknown()
+                    }
+                    false => outcome,
+                }
+            };
+        trace!(self, "commit {number} of {partition}: {outcome:?}");
+        Ok(outcome)
+    }
+
+    pub(super) fn late_commit(&mut self, commit: Commit) -> Check {
+        let (partition, number) = (commit.partition, commit.expected.number + 1);
+        let now = self.now + self.store.ahead_ms;
+        let outcome = self.store.commit(commit, now)?;
+        trace!(self, "late commit {number} of {partition}: {outcome:?}");
+        Ok(())
+    }
+
+    /// Compares the memory of every server with the store.
+    pub(super) fn check_caches(&self) -> Check {
+        for (n, server) in self.servers.iter().enumerate() {
+            if let Some(machine) = &server.machine {
+                cache::check_machine(machine, &self.store.state, &self.store.mirrors)
+                    .map_err(|text| format!("server {n}: {text}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn home(&self, route: ff_core::Route) -> PartitionId {
+        route.partition(PARTITIONS)
+    }
+}
+
+/// A full page that loses its last entry.
+fn shorten(answer: &mut Answer) {
+    if let Answer::Ready { limit, entries, executions, .. } = answer
+        && entries.len() >= *limit
+    {
+        entries.pop();
+        executions.pop();
+    }
+}
