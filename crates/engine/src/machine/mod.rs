@@ -250,7 +250,7 @@ impl Machine {
     /// When the machine wants its next turn even if nothing arrives.
     pub fn next_wake(&self, at: Ms) -> Option<Ms> {
         let runners = self.runners.iter().filter_map(|runner| runner.next_wake(at, self.offset_ms));
-        runners.chain(self.polls.next_expiry()).min()
+        runners.chain(self.polls.next_expiry()).chain(self.deliveries.next_retry()).min()
     }
 
     /// Asks for a status read now, to notice what other servers did.
@@ -315,8 +315,8 @@ impl Machine {
             for (entry, message) in self.runners[n].take_messages() {
                 self.deliveries.send(PartitionId(n as u16), entry, message, &mut self.runners);
             }
-            for (origin, result) in self.runners[n].take_internal() {
-                self.deliveries.done(PartitionId(n as u16), origin, result, &mut self.runners);
+            for (pending, result) in self.runners[n].take_internal() {
+                self.deliveries.done(PartitionId(n as u16), pending, result, &mut self.runners);
             }
             for global in self.runners[n].take_globals() {
                 self.deliveries.wait_for(PartitionId(n as u16), global);
@@ -338,5 +338,6 @@ impl Machine {
         for (from, (entry, message)) in due {
             self.deliveries.send(from, entry, message, &mut self.runners);
         }
+        self.deliveries.send_refused(at, &mut self.runners);
     }
 }

@@ -69,7 +69,7 @@ pub(super) struct Runner {
     unconfirmed: Vec<Decided>,
     confirming: Vec<Decided>,
     /// Results for the machine itself.
-    internal: Vec<(Origin, Result<Reply, Failure>)>,
+    internal: Vec<(Pending, Result<Reply, Failure>)>,
     globals: Vec<Global>,
     messages: Vec<Message>,
     /// Messages of batches in flight, which must not leave yet.
@@ -789,9 +789,7 @@ impl Runner {
             },
             Origin::Poll(ticket) => outputs.push(Output::Reply { ticket, result }),
             Origin::Agenda(key) => drop(self.firing.remove(&key)),
-            origin @ (Origin::Delivery { .. } | Origin::Acknowledgement(_)) => {
-                self.internal.push((origin, result));
-            }
+            Origin::Delivery { .. } | Origin::Acknowledgement(_) => self.internal.push((pending, result)),
             Origin::Nobody => {}
         }
     }
@@ -847,7 +845,7 @@ impl Runner {
         count
     }
 
-    pub fn take_internal(&mut self) -> Vec<(Origin, Result<Reply, Failure>)> {
+    pub fn take_internal(&mut self) -> Vec<(Pending, Result<Reply, Failure>)> {
         std::mem::take(&mut self.internal)
     }
 
