@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ff_core::agenda::{AgendaKey, Subject};
-use ff_core::change::Changes;
+use ff_core::change::{Changes, Header};
 use ff_core::commands::{Claim, Fire, decide};
 use ff_core::key::Ask;
 use ff_core::limits::Limits;
@@ -64,6 +64,9 @@ pub(super) struct Runner {
     load_number: u64,
     loads: usize,
     asked: FxHashSet<Ask>,
+    /// Refills that wait for the commit of a batch: a window does not remember what changed beyond its mark
+    /// before the refill was begun, so the store must know it when it answers.
+    held_refills: Vec<(u64, Ask)>,
     in_flight: VecDeque<Batch>,
     /// Replies that wrote nothing and wait until the version they were decided on is confirmed.
     unconfirmed: Vec<Decided>,
@@ -110,6 +113,7 @@ impl Runner {
             load_number: 0,
             loads: 0,
             asked: FxHashSet::default(),
+            held_refills: Vec::new(),
             in_flight: VecDeque::new(),
             unconfirmed: Vec::new(),
             confirming: Vec::new(),
@@ -175,7 +179,7 @@ impl Runner {
 
     /// A load failed. Batches in flight are not touched: their outcome is still to come.
     fn load_failed(&mut self, at: Ms, error: StoreError, outputs: &mut Vec<Output>) {
-        self.asked.clear();
+        self.forget_loads();
         self.ws.agenda_mut().cancel_refill();
         self.ws.ready_mut().windows_mut().for_each(|(_, _, window)| window.cancel_refill());
         self.pause(at, error.to_string());
@@ -192,6 +196,14 @@ impl Runner {
                 self.answer(Decided { pending, result }, outputs);
             }
         }
+    }
+
+    /// Answers still to come are ignored: a refill may be begun anew before they arrive.
+    fn forget_loads(&mut self) {
+        self.era += 1;
+        self.loads = 0;
+        self.asked.clear();
+        self.held_refills.clear();
     }
 
     fn learn(&mut self, answer: Answer) {
@@ -452,9 +464,7 @@ impl Runner {
         self.ws.fall_back(keys);
         self.unsent.clear();
         self.firing.clear();
-        self.asked.clear();
-        self.era += 1;
-        self.loads = 0;
+        self.forget_loads();
         self.phase = Phase::Closed;
         self.requeue(again);
     }
@@ -536,15 +546,28 @@ impl Runner {
         }
         let claimed = self.serve_polls(now, polls, &mut decided, &mut asks);
         self.refill(claimed, &mut asks);
-        self.send_load(asks, outputs);
-        if decided.is_empty() {
-            return self.tidy();
+        if !decided.is_empty() {
+            self.commit_batch(at, now, header_before, decided, outputs, commits);
         }
+        // After the commit, so that refills know which batch they have to wait for.
+        self.send_load(asks, outputs);
+        self.tidy();
+    }
+
+    /// Sends what was decided to the store, or lets it wait for confirmation if it changes nothing.
+    fn commit_batch(
+        &mut self,
+        at: Ms,
+        now: Ms,
+        header_before: Header,
+        mut decided: Vec<Decided>,
+        outputs: &mut Vec<Output>,
+        commits: &mut Vec<Commit>,
+    ) {
         self.stats.commands += decided.len() as u64;
         let changes = self.ws.take_batch(now);
         if changes.is_empty() {
-            self.settle_readonly(decided, outputs);
-            return self.tidy();
+            return self.settle_readonly(decided, outputs);
         }
         let id = self.commit_id(at);
         let expected = match self.in_flight.back() {
@@ -577,7 +600,6 @@ impl Runner {
             outcome: None,
         });
         commits.push(Commit { partition: self.partition, expected, id, changes });
-        self.tidy();
     }
 
     /// What the next batch decides, in its order: renewals and endings, what is due, the rest.
@@ -729,6 +751,9 @@ impl Runner {
     /// Sends one load for everything that is needed and not already on its way.
     fn send_load(&mut self, asks: Vec<Ask>, outputs: &mut Vec<Output>) {
         let mut wanted = Vec::new();
+        let settled = self.settled;
+        wanted.extend(self.held_refills.extract_if(.., |(batch, _)| *batch <= settled).map(|(_, ask)| ask));
+        let newest = self.in_flight.back().map(|batch| batch.number);
         for ask in asks {
             let ask = match ask {
                 Ask::Ready { lane, class, .. } => {
@@ -743,7 +768,10 @@ impl Runner {
                 ask if !self.asked.insert(ask.clone()) => continue,
                 ask => ask,
             };
-            wanted.push(ask);
+            match newest {
+                Some(batch) if is_refill(&ask) => self.held_refills.push((batch, ask)),
+                _ => wanted.push(ask),
+            }
         }
         if wanted.is_empty() {
             return;
@@ -882,6 +910,8 @@ impl Runner {
         }
         let give_up = || self.queue.iter().chain(&self.parked).map(|pending| pending.give_up_at).min();
         match self.phase {
+            // Nothing is decided before the store answers, whatever is due.
+            Phase::Serving if self.in_flight.len() >= self.config.pipeline => None,
             Phase::Serving => {
                 let now = self.now(at, offset_ms);
                 let entries = self.ws.agenda().iter().map(|(key, _)| key);
@@ -945,6 +975,10 @@ impl Runner {
         let random = self.next_random();
         CommitId::from_parts(at, Route(self.partition.0), random)
     }
+}
+
+fn is_refill(ask: &Ask) -> bool {
+    matches!(ask, Ask::Ready { .. } | Ask::Agenda { .. })
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
