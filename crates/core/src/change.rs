@@ -55,6 +55,7 @@ pub enum ExecutionChange {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     pub header: Header,
+    /// In order: an id may be purged and inserted anew. A purge comes before the payloads and attempts below.
     pub executions: Vec<ExecutionChange>,
     pub ready_removed: Vec<ReadyEntry>,
     pub ready_added: Vec<ReadyEntry>,

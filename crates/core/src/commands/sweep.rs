@@ -57,7 +57,8 @@ pub(super) fn sweep(ws: &mut Workspace, now: Ms) -> Decision {
         ws.trim_events_below(below);
     }
     let full = page.ended.len() >= PER_STEP || page.dedup.len() >= PER_STEP;
-    let next = if full { Some(now + 1) } else { page.next.map(|at| at.max(now + PAUSE_MS)) };
+    let wished = [page.next, ws.take_sweep_wish()].into_iter().flatten().min();
+    let next = if full { Some(now + 1) } else { wished.map(|at| at.max(now + PAUSE_MS)) };
     ws.set_sweep(next);
     Ok(Reply::Fired { effect: true })
 }

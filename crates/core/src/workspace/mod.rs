@@ -114,6 +114,9 @@ pub struct Workspace {
     agenda: Agenda,
     leases: FxHashMap<InstanceId, FxHashSet<ExecutionId>>,
     sweep_page: Option<SweepPage>,
+    /// The earliest time a sweep was wished for since the last one. A page may have been read before the
+    /// records behind such a wish were committed, so its own idea of the next sweep is not enough.
+    sweep_wish: Option<Ms>,
     opened: bool,
     batch: u64,
     lists: Lists,
@@ -129,10 +132,14 @@ struct Lists {
     agenda_added: Vec<AgendaEntry>,
     agenda_removed: Vec<AgendaKey>,
     events_trimmed_below: Option<u64>,
+    /// Executions that were removed, and how many payloads and attempts were listed then: what an earlier
+    /// bearer of the id has left must not become the next one's.
+    purges: Vec<(ExecutionId, usize, usize)>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Marks {
+    purges: usize,
     events: usize,
     payloads: usize,
     attempts: usize,
@@ -159,6 +166,7 @@ impl Workspace {
             agenda: Agenda::default(),
             leases: FxHashMap::default(),
             sweep_page: None,
+            sweep_wish: None,
             opened: false,
             batch: 1,
             lists: Lists::default(),
@@ -279,6 +287,7 @@ impl Workspace {
 
     /// Removes every trace of an execution.
     pub fn purge_execution(&mut self, id: ExecutionId) {
+        self.lists.purges.push((id, self.lists.payloads.len(), self.lists.attempts.len()));
         let before = self.executions.put(id, None, self.batch);
         derive(&mut self.ready, &mut self.agenda, &mut self.leases, before.as_deref(), None);
     }
@@ -383,9 +392,15 @@ impl Workspace {
 
     /// Makes sure that a sweep happens at the given time or before.
     pub fn sweep_by(&mut self, at: Ms) {
+        self.sweep_wish = Some(self.sweep_wish.map_or(at, |wish| wish.min(at)));
         if self.header.sweep_at.is_none_or(|sweep_at| sweep_at > at) {
             self.set_sweep(Some(at));
         }
+    }
+
+    /// The earliest time somebody has wished for since the last sweep.
+    pub fn take_sweep_wish(&mut self) -> Option<Ms> {
+        self.sweep_wish.take()
     }
 
     pub fn set_sweep(&mut self, at: Option<Ms>) {
@@ -413,6 +428,7 @@ impl Workspace {
         self.links.begin_command();
         self.header_at_command = self.header;
         self.marks = Marks {
+            purges: self.lists.purges.len(),
             events: self.lists.events.len(),
             payloads: self.lists.payloads.len(),
             attempts: self.lists.attempts.len(),
@@ -442,6 +458,7 @@ impl Workspace {
             // The content of a struck entry is gone from memory; read the agenda anew.
             self.agenda.reset();
         }
+        self.lists.purges.truncate(self.marks.purges);
         self.lists.events.truncate(self.marks.events);
         self.lists.payloads.truncate(self.marks.payloads);
         self.lists.attempts.truncate(self.marks.attempts);
@@ -457,7 +474,12 @@ impl Workspace {
 
     /// Ends the batch and returns what it has changed.
     pub fn take_batch(&mut self, now: Ms) -> Changes {
-        let lists = std::mem::take(&mut self.lists);
+        let mut lists = std::mem::take(&mut self.lists);
+        for (id, payloads, attempts) in lists.purges.iter().rev() {
+            drop_before(&mut lists.payloads, *payloads, |(key, _)| key.execution == *id);
+            drop_before(&mut lists.attempts, *attempts, |(of, _)| of == id);
+        }
+        let purged: FxHashSet<ExecutionId> = lists.purges.iter().map(|(id, ..)| *id).collect();
         self.marks = Marks::default();
         let mut changes = Changes {
             events: lists.events,
@@ -468,18 +490,11 @@ impl Workspace {
             events_trimmed_below: lists.events_trimmed_below,
             ..Changes::default()
         };
-        let mut purged = FxHashSet::<ExecutionId>::default();
         let mut counts = FxHashMap::<CountKey, i64>::default();
         let mut ready_counts = FxHashMap::<(LaneName, Class), i64>::default();
         for (id, before, after) in self.executions.take_net() {
-            if after.is_none() {
-                purged.insert(id);
-            }
-            net_execution(&mut changes, &mut counts, &mut ready_counts, id, before, after);
-        }
-        if !purged.is_empty() {
-            changes.payloads.retain(|(key, _)| !purged.contains(&key.execution));
-            changes.attempts.retain(|(id, _)| !purged.contains(id));
+            let purged = purged.contains(&id);
+            net_execution(&mut changes, &mut counts, &mut ready_counts, (id, purged), before, after);
         }
         for (id, before, after) in self.workers.take_net() {
             if before != after {
@@ -559,6 +574,7 @@ impl Workspace {
         self.ready.reset(opening.ready_counts);
         self.agenda.reset();
         self.sweep_page = None;
+        self.sweep_wish = None;
         self.opened = true;
     }
 
@@ -609,6 +625,15 @@ impl Workspace {
             self.agenda.shrink(window_max * 2);
         }
     }
+}
+
+/// Removes what fits from the first `end` items.
+fn drop_before<T>(list: &mut Vec<T>, end: usize, fits: impl Fn(&T) -> bool) {
+    let mut n = 0;
+    list.retain(|item| {
+        n += 1;
+        n > end || !fits(item)
+    });
 }
 
 fn sorted<K: Ord>(map: FxHashMap<K, i64>) -> Vec<(K, i64)> {
@@ -666,12 +691,12 @@ fn derive_worker(agenda: &mut Agenda, before: Option<&WorkerInstance>, after: Op
     after.iter().flat_map(|it| it.agenda()).for_each(|key| agenda.add(key, None));
 }
 
-/// Adds one execution's net change, and everything derived from it, to the changes of a batch.
+/// Adds one execution's net change (it may have been purged on the way), and everything derived from it, to the changes of a batch.
 fn net_execution(
     changes: &mut Changes,
     counts: &mut FxHashMap<CountKey, i64>,
     ready_counts: &mut FxHashMap<(LaneName, Class), i64>,
-    id: ExecutionId,
+    (id, purged): (ExecutionId, bool),
     before: Option<Arc<Execution>>,
     after: Option<Arc<Execution>>,
 ) {
@@ -704,6 +729,11 @@ fn net_execution(
     }
     match (before, after) {
         (None, Some(after)) => changes.executions.push(ExecutionChange::Insert(after)),
+        // Its id is used again: nothing of the first bearer may stay.
+        (Some(_), Some(after)) if purged => {
+            changes.executions.push(ExecutionChange::Purge(id));
+            changes.executions.push(ExecutionChange::Insert(after));
+        }
         (Some(before), Some(after)) if before != after => {
             changes.executions.push(ExecutionChange::Update(after));
         }

@@ -47,6 +47,15 @@ enum Phase {
     },
 }
 
+/// A reply that writes nothing, and the number of the version it was decided on. A commit that was on its way
+/// before it was decided does not confirm it: that commit may have been carried out, and others after it,
+/// before the question was even asked.
+#[derive(Debug)]
+struct Unconfirmed {
+    on: u64,
+    decided: Decided,
+}
+
 #[derive(Debug)]
 pub(super) struct Runner {
     partition: PartitionId,
@@ -69,8 +78,8 @@ pub(super) struct Runner {
     held_refills: Vec<(u64, Ask)>,
     in_flight: VecDeque<Batch>,
     /// Replies that wrote nothing and wait until the version they were decided on is confirmed.
-    unconfirmed: Vec<Decided>,
-    confirming: Vec<Decided>,
+    unconfirmed: Vec<Unconfirmed>,
+    confirming: Vec<Unconfirmed>,
     /// Results for the machine itself.
     internal: Vec<(Pending, Result<Reply, Failure>)>,
     globals: Vec<Global>,
@@ -257,7 +266,11 @@ impl Runner {
         let keys = match result {
             Ok(Missed::Keys(keys)) => Some(keys),
             Ok(Missed::Everything) => None,
-            Err(error) => return self.pause(at, error.to_string()),
+            Err(error) => {
+                // The opening must be asked for again.
+                self.forget_loads();
+                return self.pause(at, error.to_string());
+            }
         };
         match &keys {
             Some(keys) => self.ws.fall_back(keys.iter().cloned()),
@@ -272,16 +285,15 @@ impl Runner {
         if !matches!(self.phase, Phase::Serving) {
             return;
         }
-        let known = self.version.unwrap_or(Version::NONE);
-        if status.version.number < known.number {
-            // Read before our newest commit: it says nothing about what was decided since.
-            self.unconfirmed.splice(0..0, self.confirming.drain(..));
-        } else if self.is_ours(status.version) {
-            for decided in std::mem::take(&mut self.confirming) {
-                self.answer(decided, outputs);
+        if !self.is_ours(status.version) {
+            return self.foreign_commit();
+        }
+        for it in std::mem::take(&mut self.confirming) {
+            match it.on <= status.version.number {
+                true => self.answer(it.decided, outputs),
+                // Read before the commit that it builds on.
+                false => self.unconfirmed.push(it),
             }
-        } else {
-            self.foreign_commit();
         }
     }
 
@@ -301,7 +313,8 @@ impl Runner {
     }
 
     pub fn wants_confirmation(&self) -> bool {
-        !self.unconfirmed.is_empty() && self.paused_until.is_none()
+        let settled = self.version.map_or(0, |version| version.number);
+        self.paused_until.is_none() && self.unconfirmed.iter().any(|it| it.on <= settled)
     }
 
     /// A version read is on its way; it confirms everything decided before it was sent.
@@ -363,7 +376,7 @@ impl Runner {
             self.unsent.remove(entry);
         }
         self.messages.extend(batch.messages);
-        for decided in batch.decided {
+        for decided in batch.decided.into_iter().chain(batch.confirms) {
             self.answer(decided, outputs);
         }
         outputs.push(Output::News { partition: self.partition, news: batch.news });
@@ -422,7 +435,11 @@ impl Runner {
                 }]));
             }
             Ok(Written::Forgotten) => {
-                for decided in self.in_flight.drain(..).flat_map(|batch| batch.decided).collect::<Vec<_>>() {
+                let lost = self
+                    .in_flight
+                    .drain(..)
+                    .flat_map(|batch| batch.decided.into_iter().chain(batch.confirms));
+                for decided in lost.collect::<Vec<_>>() {
                     self.answer(Decided { result: Err(Failure::OutcomeUnknown), ..decided }, outputs);
                 }
                 self.phase = Phase::Serving;
@@ -456,10 +473,10 @@ impl Runner {
         let mut again = Vec::new();
         for batch in self.in_flight.drain(..) {
             keys.extend(batch.keys);
-            again.extend(batch.decided.into_iter().map(|decided| decided.pending));
+            again.extend(batch.decided.into_iter().chain(batch.confirms).map(|decided| decided.pending));
         }
         let unconfirmed = self.confirming.drain(..).chain(self.unconfirmed.drain(..));
-        again.extend(unconfirmed.map(|decided| decided.pending));
+        again.extend(unconfirmed.map(|it| it.decided.pending));
         again.append(&mut self.parked);
         self.ws.fall_back(keys);
         self.unsent.clear();
@@ -575,7 +592,8 @@ impl Runner {
             None => self.version.unwrap_or(Version::NONE),
         };
         // What waits for confirmation was decided on the view this batch builds on; its commit confirms it.
-        decided.extend(self.confirming.drain(..).chain(self.unconfirmed.drain(..)));
+        let waiting = self.confirming.drain(..).chain(self.unconfirmed.drain(..));
+        let mut confirms: Vec<Decided> = waiting.map(|it| it.decided).collect();
         let messages: Vec<Message> = changes
             .agenda_added
             .iter()
@@ -584,7 +602,7 @@ impl Runner {
         self.unsent.extend(messages.iter().map(|(key, _)| *key));
         self.stats.batches += 1;
         if self.config.bug == Some(Bug::ReplyBeforeCommit) {
-            for decided in decided.drain(..) {
+            for decided in decided.drain(..).chain(confirms.drain(..)) {
                 self.answer(decided, outputs);
             }
         }
@@ -593,6 +611,7 @@ impl Runner {
             expected,
             number: self.ws.batch() - 1,
             decided,
+            confirms,
             keys: changes.keys(),
             messages,
             news: news(&changes),
@@ -790,10 +809,9 @@ impl Runner {
             }
             return;
         }
-        match self.in_flight.back_mut() {
-            Some(batch) => batch.decided.extend(decided),
-            None => self.unconfirmed.extend(decided),
-        }
+        let version = self.in_flight.back().map(Batch::version).or(self.version);
+        let on = version.map_or(0, |version| version.number);
+        self.unconfirmed.extend(decided.into_iter().map(|decided| Unconfirmed { on, decided }));
     }
 
     /// Gives back memory when nothing is being read.
@@ -842,14 +860,15 @@ impl Runner {
             }
         }
         let waiting = self.unconfirmed.drain(..).chain(self.confirming.drain(..));
-        let (over, left): (Vec<_>, Vec<_>) = waiting.partition(|decided| decided.pending.give_up_at <= at);
+        let (over, left): (Vec<_>, Vec<_>) = waiting.partition(|it| it.decided.pending.give_up_at <= at);
         self.unconfirmed = left;
-        for decided in over {
+        for it in over {
             let result = unavailable(&self.last_error);
-            self.answer(Decided { result, ..decided }, outputs);
+            self.answer(Decided { result, ..it.decided }, outputs);
         }
         if matches!(self.phase, Phase::Resolving { .. }) {
-            for decided in self.in_flight.iter_mut().flat_map(|batch| &mut batch.decided) {
+            let sent = self.in_flight.iter_mut();
+            for decided in sent.flat_map(|batch| batch.decided.iter_mut().chain(&mut batch.confirms)) {
                 if let Origin::Caller(ticket) | Origin::Poll(ticket) = decided.pending.origin
                     && decided.pending.give_up_at <= at
                 {
@@ -864,7 +883,7 @@ impl Runner {
     pub fn abandon(&mut self, outputs: &mut Vec<Output>) -> usize {
         let mut list: Vec<Pending> = self.queue.drain(..).chain(self.parked.drain(..)).collect();
         let unconfirmed = self.unconfirmed.drain(..).chain(self.confirming.drain(..));
-        list.extend(unconfirmed.map(|decided| decided.pending));
+        list.extend(unconfirmed.map(|it| it.decided.pending));
         self.queue_bytes = 0;
         let count = list.len();
         for pending in list {

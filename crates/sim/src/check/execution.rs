@@ -122,7 +122,8 @@ fn check_due(before: &Execution, after: &Execution, event: &Event) -> Check {
         (Fact::Expired { reason: Reason::ScheduleToStartPassed, .. }, State::Ready { since, .. }) => {
             after.spec.policy.schedule_to_start_ms.map(|ms| since + ms)
         }
-        (Fact::Expired { reason: Reason::DeadlinePassed, .. }, _) => after.live.deadline_at,
+        // A replay in the same commit would have moved it.
+        (Fact::Expired { reason: Reason::DeadlinePassed, .. }, _) => before.live.deadline_at,
         _ => None,
     };
     let Some(due) = due else { return Ok(()) };

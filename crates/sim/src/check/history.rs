@@ -47,6 +47,8 @@ impl LeaseLife {
 pub struct History {
     pub lives: BTreeMap<ExecutionId, Life>,
     pub leases: BTreeMap<(ExecutionId, u32, u64), LeaseLife>,
+    /// The mode of each revision of a lane, as its home said.
+    lane_modes: BTreeMap<(LaneName, u64), LaneMode>,
     lanes: BTreeMap<(PartitionId, LaneName), Vec<(Seq, LaneMode)>>,
     workers: BTreeMap<(PartitionId, InstanceId), Vec<(Seq, Option<WorkerMode>)>>,
 }
@@ -94,6 +96,9 @@ impl History {
     /// Takes in a commit; the mirror is as it was before it.
     pub fn note(&mut self, seq: Seq, partition: PartitionId, changes: &Changes, before: &Mirror) -> Check {
         for event in &changes.events {
+            if let (Fact::LaneChanged { mode, revision, .. }, Some(lane)) = (&event.fact, &event.lane) {
+                self.lane_modes.insert((lane.clone(), *revision), *mode);
+            }
             self.note_event(seq, event)?;
             if let Fact::LeaseAcquired { holder } | Fact::LeaseReclaimed { holder } = &event.fact {
                 check_start(event, holder.instance, changes, before)?;
@@ -114,8 +119,13 @@ impl History {
             }
         }
         for (name, lane) in &changes.lanes {
-            let mode = lane.as_ref().map_or(LaneMode::Open, |lane| lane.mode);
-            self.lanes.entry((partition, name.clone())).or_default().push((seq, mode));
+            // One commit may take in several revisions, and decide in between.
+            let first = before.lanes.get(name).map_or(0, |lane| lane.revision) + 1;
+            let last = lane.as_ref().map_or(0, |lane| lane.revision);
+            let modes = self.lanes.entry((partition, name.clone())).or_default();
+            let between = (first..last).filter_map(|it| self.lane_modes.get(&(name.clone(), it)));
+            modes.extend(between.map(|mode| (seq, *mode)));
+            modes.push((seq, lane.as_ref().map_or(LaneMode::Open, |lane| lane.mode)));
         }
         for (id, worker) in &changes.workers {
             let mode = worker.as_ref().map(|worker| worker.mode);

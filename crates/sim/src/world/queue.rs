@@ -93,12 +93,4 @@ impl Queue {
     pub fn retain(&mut self, mut keep: impl FnMut(&Happening) -> bool) {
         self.list.retain(|_, what| keep(what));
     }
-
-    /// Calls and answers that are still travelling.
-    pub fn calls(&self) -> usize {
-        let calls = self.list.values();
-        calls
-            .filter(|it| matches!(it, Happening::CallArrives { .. } | Happening::ReplyArrives { .. }))
-            .count()
-    }
 }

@@ -114,7 +114,11 @@ impl World {
         let it = &mut self.servers[server];
         let local = it.local(now);
         let Some(machine) = it.machine.as_mut().filter(|_| it.life == life) else { return Ok(()) };
+        let line = heard(&input);
         machine.accept(local, input);
+        if !line.is_empty() {
+            trace!(self, "server {server} hears {line}");
+        }
         self.turn_soon(server);
         Ok(())
     }
@@ -313,6 +317,26 @@ impl World {
 
     pub(super) fn home(&self, route: ff_core::Route) -> PartitionId {
         route.partition(PARTITIONS)
+    }
+}
+
+/// What an answer of the store says, for the trace.
+fn heard(input: &Input) -> String {
+    match input {
+        Input::Loaded { token, result: Ok(loaded) } => {
+            format!("a load of {} at version {}", token.partition, loaded.version.number)
+        }
+        Input::Loaded { token, result: Err(error) } => {
+            format!("a load of {} failed: {error}", token.partition)
+        }
+        Input::Committed { partition, outcome, .. } => format!("a commit of {partition}: {outcome:?}"),
+        Input::Written { partition, result } => format!("who wrote {partition}: {result:?}"),
+        Input::Missed { partition, .. } => format!("what it missed of {partition}"),
+        Input::Status(Ok((_, list))) => {
+            let versions: Vec<u64> = list.iter().map(|status| status.version.number).collect();
+            format!("a status {versions:?}")
+        }
+        _ => String::new(),
     }
 }
 
