@@ -57,7 +57,7 @@ pub struct Profile {
 impl Profile {
     pub fn draw(rng: &mut Rng, steps: Option<u64>, bug: Option<Bug>) -> Profile {
         // Some seeds are calm, so that what only shows without faults shows too.
-        let fierce = *rng.pick(&[0, 1, 1, 2, 4]);
+        let fierce = *rng.pick(&[0, 1, 2, 4, 6]);
         let mut rate = |max: i64| (rng.range(0, max) * rng.range(0, 1) * fierce / 2) as Rate;
         let (lost, late, doubled) = (rate(1_000), rate(1_500), rate(1_000));
         let (store_late, conflict) = (rate(1_000), rate(400));
@@ -69,8 +69,9 @@ impl Profile {
         let machine = MachineConfig {
             batch_max: *rng.pick(&[2, 8, 64, 2_048]),
             pipeline: *rng.pick(&[1, 2]),
-            cache_max: 64,
-            window: 8,
+            // Small, so that eviction and refills happen all the time.
+            cache_max: *rng.pick(&[8, 64]),
+            window: *rng.pick(&[2, 8]),
             queue_max: *rng.pick(&[40, 10_000]),
             backoff_ms: (rng.range(5, 50), rng.range(200, 1_000)),
             bug: bug.and_then(Bug::in_machine),
@@ -86,7 +87,7 @@ impl Profile {
             servers: *rng.pick(&[2, 2, 2, 3]),
             clients: rng.range(1, 4) as usize,
             workers: rng.range(1, 5) as usize,
-            chaos_steps: steps.unwrap_or_else(|| rng.range(1_500, 5_000) as u64),
+            chaos_steps: steps.unwrap_or_else(|| rng.range(2_000, 9_000) as u64),
             machine,
             limits: Arc::new(limits),
             status_ms: *rng.pick(&[50, 200, 500]),

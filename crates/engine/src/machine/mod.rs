@@ -67,8 +67,10 @@ pub enum Input {
         id: ff_core::CommitId,
         outcome: Outcome,
     },
+    /// Who has written version `number`; answers may come late and in any order.
     Written {
         partition: PartitionId,
+        number: u64,
         result: Result<Written, StoreError>,
     },
     Missed {
@@ -195,8 +197,8 @@ impl Machine {
                 let runner = &mut self.runners[partition.index()];
                 runner.committed(at, id, outcome, &mut self.outputs);
             }
-            Input::Written { partition, result } => {
-                self.runners[partition.index()].written(at, result, &mut self.outputs);
+            Input::Written { partition, number, result } => {
+                self.runners[partition.index()].written(at, number, result, &mut self.outputs);
             }
             Input::Missed { partition, result } => {
                 self.runners[partition.index()].missed(at, result, &mut self.outputs);

@@ -408,9 +408,18 @@ impl Runner {
     }
 
     /// Who has written the version that our lost commit was to become.
-    pub fn written(&mut self, at: Ms, result: Result<Written, StoreError>, outputs: &mut Vec<Output>) {
-        let Phase::Resolving { .. } = self.phase else { return };
-        let Some(batch) = self.in_flight.front() else { return };
+    pub fn written(
+        &mut self,
+        at: Ms,
+        number: u64,
+        result: Result<Written, StoreError>,
+        outputs: &mut Vec<Output>,
+    ) {
+        let Phase::Resolving { seal: None } = self.phase else { return };
+        // A late answer about another batch says nothing about this one.
+        let Some(batch) = self.in_flight.front().filter(|batch| batch.version().number == number) else {
+            return;
+        };
         match result {
             Ok(Written::By(id)) if id == batch.id => {
                 self.phase = Phase::Serving;

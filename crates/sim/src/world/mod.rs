@@ -150,7 +150,8 @@ impl World {
                 self.store.subscriber.read(&self.store.state, partition, limit)?;
             }
         }
-        self.later(1, 300, Happening::SubscriberReads);
+        let pause = if self.healed.is_some() { 2_000 } else { 300 };
+        self.later(1, pause, Happening::SubscriberReads);
         Ok(())
     }
 

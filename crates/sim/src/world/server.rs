@@ -206,6 +206,7 @@ impl World {
         };
         let call = open.call;
         let word = match &result {
+            Ok(ff_core::Reply::Created { existing: true, .. }) => "existing",
             Ok(_) => "ok",
             Err(failure) => failure.code(),
         };
@@ -253,7 +254,7 @@ impl World {
             Request::Written { partition, number } => {
                 let result =
                     if down { Err(unavailable()) } else { self.store.state.written(partition, number) };
-                Input::Written { partition, result }
+                Input::Written { partition, number, result }
             }
             Request::Missed { partition, number } => {
                 let result =
@@ -330,7 +331,9 @@ fn heard(input: &Input) -> String {
             format!("a load of {} failed: {error}", token.partition)
         }
         Input::Committed { partition, outcome, .. } => format!("a commit of {partition}: {outcome:?}"),
-        Input::Written { partition, result } => format!("who wrote {partition}: {result:?}"),
+        Input::Written { partition, number, result } => {
+            format!("who wrote {number} of {partition}: {result:?}")
+        }
         Input::Missed { partition, .. } => format!("what it missed of {partition}"),
         Input::Status(Ok((_, list))) => {
             let versions: Vec<u64> = list.iter().map(|status| status.version.number).collect();

@@ -130,7 +130,11 @@ impl World {
             self.later(pause, pause, Happening::WorkerWakes { worker: index, life });
             return Ok(());
         }
-        let pause = if worker.healthy { 200 } else { 80 };
+        let pause = match (worker.healthy, worker.held.is_empty()) {
+            (true, true) => 800,
+            (true, false) => 200,
+            (false, _) => 80,
+        };
         self.later(5, pause, Happening::WorkerWakes { worker: index, life });
         let owner = Owner::Worker { index, life };
         let worker = &self.workers[index];
