@@ -11,7 +11,7 @@ impl Rng {
         Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,16 +21,16 @@ impl Rng {
 
     /// A number from 0 to `n` − 1.
     pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
+        (self.draw() % n.max(1) as u64) as usize
     }
 
     /// A number from `low` to `high`, both included.
     pub fn range(&mut self, low: i64, high: i64) -> i64 {
-        low + (self.next() % (high - low + 1) as u64) as i64
+        low + (self.draw() % (high - low + 1) as u64) as i64
     }
 
     pub fn chance(&mut self, rate: Rate) -> bool {
-        rate > 0 && self.next() % 10_000 < u64::from(rate)
+        rate > 0 && self.draw() % 10_000 < u64::from(rate)
     }
 
     pub fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {

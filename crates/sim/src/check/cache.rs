@@ -1,6 +1,5 @@
 //! What a machine holds in memory is the part of the store it claims to be.
 
-use ff_core::PartitionId;
 use ff_core::workspace::Workspace;
 use ff_engine::machine::Machine;
 use ff_store::memory::MemoryState;
@@ -12,15 +11,14 @@ use super::mirror::Mirror;
 pub fn check_machine(machine: &Machine, store: &MemoryState, mirrors: &[Mirror]) -> Check {
     for (partition, stored) in store.partitions() {
         if machine.settled_version(partition) == Some(stored.version()) {
-            check_workspace(partition, machine.workspace(partition), &mirrors[partition.index()])
+            check_workspace(machine.workspace(partition), &mirrors[partition.index()])
                 .map_err(|text| format!("partition {partition} in memory: {text}"))?;
         }
     }
     Ok(())
 }
 
-fn check_workspace(partition: PartitionId, ws: &Workspace, stored: &Mirror) -> Check {
-    let _ = partition;
+fn check_workspace(ws: &Workspace, stored: &Mirror) -> Check {
     for (id, it) in &stored.executions {
         if let Ok(cached) = ws.execution(*id) {
             ensure!(cached == Some(it), "{id} is\n  {cached:?}\n  and not {it:?}");

@@ -16,11 +16,14 @@ use super::mirror::Mirror;
 /// The number of a commit, counted over all partitions.
 pub type Seq = u64;
 
+/// What something was from each commit on.
+type Timeline<T> = Vec<(Seq, T)>;
+
 /// Everything one execution id has been.
 #[derive(Debug, Default)]
 pub struct Life {
     /// What it was from each event on; `None`: there was no such execution.
-    states: Vec<(Seq, Option<Folded>)>,
+    states: Timeline<Option<Folded>>,
     pub folded: Option<Folded>,
     /// Ending events since it was created.
     pub endings: u32,
@@ -49,8 +52,8 @@ pub struct History {
     pub leases: BTreeMap<(ExecutionId, u32, u64), LeaseLife>,
     /// The mode of each revision of a lane, as its home said.
     lane_modes: BTreeMap<(LaneName, u64), LaneMode>,
-    lanes: BTreeMap<(PartitionId, LaneName), Vec<(Seq, LaneMode)>>,
-    workers: BTreeMap<(PartitionId, InstanceId), Vec<(Seq, Option<WorkerMode>)>>,
+    lanes: BTreeMap<(PartitionId, LaneName), Timeline<LaneMode>>,
+    workers: BTreeMap<(PartitionId, InstanceId), Timeline<Option<WorkerMode>>>,
 }
 
 fn lease_key(fence: Fence) -> (ExecutionId, u32, u64) {
@@ -143,9 +146,7 @@ impl History {
                 life.created.push(seq);
                 life.endings = 0;
                 // A new execution under a removed id has epochs of its own.
-                let old: Vec<_> =
-                    self.leases.range((id, 0, 0)..=(id, u32::MAX, u64::MAX)).map(|it| *it.0).collect();
-                old.iter().for_each(|key| drop(self.leases.remove(key)));
+                self.leases.retain(|key, _| key.0 != id);
             }
             fact => ensure!(life.folded.is_some(), "{} of {id}, which does not exist", fact.word()),
         }

@@ -317,10 +317,7 @@ fn check_rejection(history: &History, asked: &Asked<'_>, rejection: &Rejection) 
         (
             Command::DrainWorker(_) | Command::BuryWorker(_) | Command::Heartbeat(_),
             Rejection::NotFound { .. } | Rejection::WorkerUnknown { .. },
-        ) => {
-            let instance = command.route().map(|_| instance_of(command));
-            instance.flatten().is_some_and(|it| history.worker_was(partition, it, since, None))
-        }
+        ) => instance_of(command).is_some_and(|it| history.worker_was(partition, it, since, None)),
         (_, Rejection::WorkerDead { .. }) => {
             let instance = instance_of(command);
             instance.is_some_and(|it| history.worker_was(partition, it, since, Some(WorkerMode::Dead)))

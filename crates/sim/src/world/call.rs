@@ -7,6 +7,8 @@ use ff_core::{Command, PartitionId};
 
 pub type CallId = usize;
 
+// Nearly every question is a command, so a box would only add an allocation.
+#[expect(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum What {
     Command { command: Command, partition: PartitionId },

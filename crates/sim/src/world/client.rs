@@ -85,7 +85,7 @@ impl World {
         }
         let modes = [LaneMode::Open, LaneMode::Open, LaneMode::Paused, LaneMode::Draining];
         SetLane {
-            lane: lane(*rng.pick(&LANES)),
+            lane: lane(rng.pick::<&str>(&LANES)),
             mode: rng.maybe(8_000, |rng| *rng.pick(&modes)),
             step_ms: rng.maybe(1_000, |rng| rng.range(0, 100_000)),
             retention_ms: rng.maybe(2_000, |rng| rng.range(0, 20_000)),

@@ -6,6 +6,7 @@ mod client;
 mod healing;
 mod network;
 mod queue;
+mod requests;
 mod server;
 mod store;
 mod submission;

@@ -12,6 +12,8 @@ use ff_store::Commit;
 use super::call::CallId;
 use crate::rng::Rng;
 
+// A few dozen exist at a time.
+#[expect(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub enum Request {
     Load { token: LoadToken, asks: Vec<Ask> },
@@ -83,7 +85,7 @@ impl Queue {
     /// Things that happen in the same millisecond happen in any order.
     pub fn add(&mut self, rng: &mut Rng, at: Ms, what: Happening) {
         self.number += 1;
-        self.list.insert((at, rng.next() as u32, self.number), what);
+        self.list.insert((at, rng.draw() as u32, self.number), what);
     }
 
     pub fn next(&mut self) -> Option<(Ms, Happening)> {

@@ -39,22 +39,22 @@ pub fn submission(rng: &mut Rng, profile: &Profile, now: Ms) -> Create {
     let key = rng.maybe(3_000, |rng| format!("key-{}", rng.below(12)));
     let route = match &key {
         Some(key) => Route::of_key(namespace, key),
-        None => Route(rng.next() as u16),
+        None => Route(rng.draw() as u16),
     };
-    let random = rng.next();
+    let random = rng.draw();
     // The same key mostly comes with the same content.
     let number = if key.is_some() && rng.chance(8_000) { 0 } else { rng.below(100) };
     let mut own = if key.is_some() { Rng::new(number as u64) } else { rng.clone() };
     let rng = &mut own;
     let input = Payload::json(format!("{{\"n\":{number}}}"));
-    let kind = kind(*rng.pick(&KINDS));
+    let kind = kind(rng.pick::<&str>(&KINDS));
     let tags = rng.maybe(1_000, |rng| {
         let value = rng.below(3).to_string();
         Tags::default().edited([("team", value.as_str())], [], &profile.limits).unwrap_or_default()
     });
     Create {
         namespace: Namespace::parse(namespace).expect("the namespaces of the simulation are valid"),
-        lane: lane(*rng.pick(&LANES)),
+        lane: lane(rng.pick::<&str>(&LANES)),
         priority: if rng.chance(3_000) { rng.range(-100, 100) as i8 } else { 0 },
         start: rng.maybe(2_500, |rng| When::In(rng.range(0, 8_000))),
         deadline: rng.maybe(1_500, |rng| When::In(rng.range(1, 20_000))),

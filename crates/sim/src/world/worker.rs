@@ -83,7 +83,7 @@ impl World {
             instance: new_instance(rng, self.now),
             name: WorkerName::parse(&format!("w{index}")).expect("the name is valid"),
             lanes: if lanes.is_empty() { all } else { lanes },
-            kinds: if one_kind { vec![kind(*rng.pick(&KINDS))] } else { Vec::new() },
+            kinds: if one_kind { vec![kind(rng.pick::<&str>(&KINDS))] } else { Vec::new() },
             words,
             healthy,
             ttl_ms: if healthy { 10_000 } else { rng.range(1_000, 10_000) },
@@ -314,7 +314,7 @@ fn deed(rng: &mut Rng, fence: Fence, healthy: bool) -> Command {
             let code = if rng.chance(1_500) { "bad_input" } else { "oops" };
             let error = TaskError { class, ..TaskError::new(code, "it did not work") };
             let retry_after_ms = rng.maybe(2_000, |rng| rng.range(0, 2_000));
-            Fail { fence, error, retry_after_ms, seed: rng.next() }.into()
+            Fail { fence, error, retry_after_ms, seed: rng.draw() }.into()
         }
         7 => Delay { fence, delay_ms: rng.range(0, 3_000) }.into(),
         8 => Release { fence }.into(),
@@ -326,6 +326,6 @@ fn deed(rng: &mut Rng, fence: Fence, healthy: bool) -> Command {
 }
 
 fn new_instance(rng: &mut Rng, now: Ms) -> InstanceId {
-    let route = Route(rng.next() as u16);
-    InstanceId::from_parts(now, route, rng.next())
+    let route = Route(rng.draw() as u16);
+    InstanceId::from_parts(now, route, rng.draw())
 }
