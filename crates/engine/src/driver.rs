@@ -428,7 +428,7 @@ impl Driver {
                 })),
                 Output::Written { partition, number } => self.ops.push(Box::pin(async move {
                     let result = store.written(partition, number).await;
-                    Done::Inputs(vec![Input::Written { partition, result }])
+                    Done::Inputs(vec![Input::Written { partition, number, result }])
                 })),
                 Output::Missed { partition, number } => self.ops.push(Box::pin(async move {
                     let result = store.missed(partition, number).await;
