@@ -68,6 +68,8 @@ pub(super) struct Runner {
     queue_bytes: usize,
     /// Commands that wait for a load.
     parked: Vec<Pending>,
+    /// Nobody who waits here gives up before this local time; it may be too early, never too late.
+    give_up_from: Ms,
     /// Loads from before the newest fall-back are of another era and are ignored.
     era: u64,
     load_number: u64,
@@ -118,6 +120,7 @@ impl Runner {
             queue: VecDeque::new(),
             queue_bytes: 0,
             parked: Vec::new(),
+            give_up_from: Ms::MAX,
             era: 0,
             load_number: 0,
             loads: 0,
@@ -159,6 +162,7 @@ impl Runner {
     /// Enqueues what the system itself has to say, whatever the length of the queue.
     pub fn enqueue_internal(&mut self, pending: Pending) {
         self.queue_bytes += pending.command.weight();
+        self.give_up_from = self.give_up_from.min(pending.give_up_at);
         self.queue.push_back(pending);
     }
 
@@ -354,6 +358,8 @@ impl Runner {
                         continue;
                     }
                     self.phase = Phase::Resolving { seal: None };
+                    // Those who had to wait for the answer may give up now.
+                    self.give_up_from = Ms::MIN;
                     self.ask_written(outputs);
                 }
                 Outcome::Failed(StoreError::Refused(error)) => self.take_apart(error, outputs),
@@ -509,6 +515,7 @@ impl Runner {
                 Origin::Nobody => {}
                 _ => {
                     self.queue_bytes += pending.command.weight();
+                    self.give_up_from = self.give_up_from.min(pending.give_up_at);
                     self.queue.push_front(pending);
                 }
             }
@@ -543,6 +550,7 @@ impl Runner {
                 self.send_load(asks, outputs);
             }
             Phase::Serving => {
+                self.give_up(at, outputs);
                 if self.in_flight.len() < self.config.pipeline {
                     self.decide_batch(at, offset_ms, polls, outputs, commits);
                 }
@@ -853,6 +861,9 @@ impl Runner {
     /// Tells callers whose time is up that the store is out of reach. A command that was sent and whose
     /// outcome is not known is never called unavailable.
     fn give_up(&mut self, at: Ms, outputs: &mut Vec<Output>) {
+        if at < self.give_up_from {
+            return;
+        }
         let unavailable = |error: &str| {
             let error = if error.is_empty() { "no answer yet" } else { error };
             Err(Failure::Unavailable(error.to_owned()))
@@ -887,6 +898,11 @@ impl Runner {
                 }
             }
         }
+        let sent = self.in_flight.iter().flat_map(|batch| batch.decided.iter().chain(&batch.confirms));
+        let unconfirmed = self.unconfirmed.iter().map(|it| &it.decided);
+        let waiting = sent.chain(unconfirmed).map(|decided| &decided.pending);
+        let waiting = waiting.chain(&self.queue).chain(&self.parked).map(|pending| pending.give_up_at);
+        self.give_up_from = waiting.filter(|give_up_at| *give_up_at > at).min().unwrap_or(Ms::MAX);
     }
 
     /// Answers everything that has not been sent to the store.
@@ -934,17 +950,20 @@ impl Runner {
     }
 
     pub fn next_wake(&self, at: Ms, offset_ms: Ms) -> Option<Ms> {
-        if let Some(until) = self.paused_until {
-            return Some(until);
-        }
-        let give_up = || self.queue.iter().chain(&self.parked).map(|pending| pending.give_up_at).min();
+        let give_up = Some(self.give_up_from).filter(|from| *from < Ms::MAX);
+        let next = self.paused_until.or_else(|| self.next_work(at, offset_ms));
+        next.into_iter().chain(give_up).min()
+    }
+
+    /// When there is something to do whatever arrives.
+    fn next_work(&self, at: Ms, offset_ms: Ms) -> Option<Ms> {
         match self.phase {
             // Nothing is decided before the store answers, whatever is due.
             Phase::Serving if self.in_flight.len() >= self.config.pipeline => None,
             Phase::Serving => {
                 let now = self.now(at, offset_ms);
                 let entries = self.ws.agenda().iter().map(|(key, _)| key);
-                let next = entries
+                entries
                     .filter(|key| !self.firing.contains(key))
                     .map(|key| match (key.subject, self.failures.get(key)) {
                         (Subject::Deliver { .. }, _) => {
@@ -954,11 +973,10 @@ impl Runner {
                         (_, None) => at + (key.due - now),
                     })
                     .take(64)
-                    .min();
-                if self.parked.is_empty() { next } else { next.into_iter().chain(give_up()).min() }
+                    .min()
             }
             Phase::Closed => Some(at),
-            Phase::Opening | Phase::CatchingUp(_) | Phase::Resolving { .. } => give_up(),
+            Phase::Opening | Phase::CatchingUp(_) | Phase::Resolving { .. } => None,
         }
     }
 
