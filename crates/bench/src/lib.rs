@@ -1,1 +1,83 @@
-//! Load generator and reports for FlowFabric.
+//! The load generator: real work through the SDK, measured, with the store's own limit beside it.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | what is run | [`Scenario`], one file each under `scenario/` |
+//! | where it runs: a fresh store for each round | [`bed`] |
+//! | what is written down | [`report`] |
+//! | the raw limit: the same rows written by a bare client | [`raw`] |
+
+mod bed;
+mod figures;
+mod raw;
+mod recording;
+mod report;
+mod scenario;
+
+use std::path::PathBuf;
+
+pub use report::Report;
+pub use scenario::Scenario;
+
+/// What to run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// What to measure; several are run one after the other
+    #[arg(long = "scenario", value_name = "NAME", required_unless_present_any = ["list", "measure"])]
+    pub scenarios: Vec<Scenario>,
+    /// List the scenarios and what they do
+    #[arg(long)]
+    pub list: bool,
+    /// How many executions a round takes (each scenario has its own default)
+    #[arg(long, value_name = "N")]
+    pub count: Option<usize>,
+    /// How long a round of `steady` takes, in seconds
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub seconds: u64,
+    /// How many rounds; the report has the median and the spread
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub rounds: usize,
+    /// How many executions run at once in the worker
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    pub concurrency: usize,
+    /// The folder for the stores of the benchmark (a temporary one if absent)
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Measures the drain of an existing file; used by `growth` to start from a new process
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub measure: Option<PathBuf>,
+}
+
+/// Which store and how to report.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// `memory` or `sqlite`.
+    pub store: String,
+    pub json: bool,
+}
+
+/// Runs what was asked for and prints it.
+pub async fn main(args: Args, setting: Setting) -> anyhow::Result<()> {
+    if args.list {
+        for scenario in Scenario::ALL {
+            println!("{:<12} {}", scenario.word(), scenario.about());
+        }
+        return Ok(());
+    }
+    if let Some(file) = &args.measure {
+        return scenario::growth::measure(file, &args).await;
+    }
+    let mut reports = Vec::new();
+    for scenario in &args.scenarios {
+        let report = scenario.run(&args, &setting).await?;
+        if setting.json {
+            println!("{}", serde_json::to_string(&report)?);
+        } else {
+            report.print();
+        }
+        reports.push(report);
+    }
+    let broken = reports.iter().filter(|report| !report.problems.is_empty()).count();
+    anyhow::ensure!(broken == 0, "{broken} runs left a store that is not in order; see `problems`");
+    Ok(())
+}

@@ -166,6 +166,8 @@ pub enum Fact {
     },
     Tagged {
         by: By,
+        /// All tags as they are now; under another name than the tags that every event carries.
+        #[serde(rename = "now")]
         tags: Tags,
     },
     LaneChanged {

@@ -291,4 +291,14 @@ mod tests {
         assert_eq!(window.len(), 4);
         assert_eq!(window.total(), 11);
     }
+
+    #[test]
+    fn the_entry_at_the_mark_belongs_to_the_window() {
+        let mut window = Window::unread(2);
+        window.start_refill();
+        window.finish_refill(&[(place(1), id(1))], 1);
+        window.remove(place(1));
+        window.add(place(1), id(1));
+        assert_eq!(ranks(&window), [1]);
+    }
 }

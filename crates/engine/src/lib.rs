@@ -7,9 +7,11 @@
 //! | the thread that feeds the machine and carries out what it asks for | [`driver`] |
 //! | events as they happen | [`subscription`], [`cursor`] |
 //! | why something does not run | [`explain`] |
+//! | whether everything in a store agrees | [`doctor`] |
 
 pub mod config;
 pub mod cursor;
+pub mod doctor;
 pub mod driver;
 pub mod engine;
 pub mod explain;

@@ -293,3 +293,28 @@ async fn whoever_begins_to_wait_does_not_sit_out_the_pause_of_an_idle_engine() {
     let ended = tokio::time::timeout(Duration::from_secs(20), waiting).await;
     assert_eq!(ended.unwrap().unwrap().unwrap().execution.public_state(), PublicState::Completed);
 }
+
+#[tokio::test]
+async fn the_doctor_finds_a_store_in_order_and_notices_when_it_is_not() {
+    let (store, engine) = fresh(3).await;
+    let poll = worker(&engine).await;
+    for _ in 0..30 {
+        submit(&engine).await;
+    }
+    for task in claim(&engine, &poll, 4).await {
+        complete(&engine, &task).await.unwrap();
+    }
+    engine.shutdown(Duration::from_secs(5)).await;
+    let found = ff_engine::doctor::examine(&*store).await.unwrap();
+    assert_eq!((found.executions, found.problems), (30, vec![]));
+
+    let partition = ff_core::PartitionId(0);
+    let version = store.inspect(|state| state.partition(partition).unwrap().version());
+    let entry = store.inspect(|state| state.partition(partition).unwrap().ready().next().unwrap());
+    let changes = ff_core::change::Changes { ready_removed: vec![entry], ..Default::default() };
+    let id = ff_core::CommitId::from_parts(1, ff_core::Route(0), 1);
+    let commit = ff_store::Commit { partition, expected: version, id, changes };
+    store.edit(|state| state.commit(commit, 1));
+    let found = ff_engine::doctor::examine(&*store).await.unwrap();
+    assert!(found.problems[0].contains("partition 0"), "{found:?}");
+}

@@ -1,5 +1,7 @@
 //! Polls whose callers go away, and what was claimed for them.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

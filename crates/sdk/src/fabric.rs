@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ff_core::attempt::Attempt;
@@ -275,7 +276,11 @@ impl Fabric {
 
     /// Carries out a command that may safely be sent again.
     pub(crate) async fn command(&self, command: Command) -> Result<Reply, Error> {
-        self.retried(|| self.engine().execute(command.clone())).await
+        let sent = AtomicBool::new(false);
+        let again = |command: Command| {
+            if sent.swap(true, Ordering::Relaxed) { command.repeated() } else { command }
+        };
+        self.retried(|| self.engine().execute(again(command.clone()))).await
     }
 
     /// Repeats a call that found the engine busy or the store out of reach, with growing pauses, for a while.
@@ -318,6 +323,14 @@ impl Patience {
         let passing =
             matches!(failure, Failure::Busy { .. } | Failure::Unavailable(_) | Failure::OutcomeUnknown);
         passing && Instant::now() < self.until
+    }
+
+    /// Pauses after a call of which a part was carried out; the pauses grow only while nothing moves.
+    pub async fn pause_after(&mut self, done: usize) {
+        if done > 0 {
+            self.pause = PAUSE.0;
+        }
+        self.pause().await;
     }
 
     pub async fn pause(&mut self) {

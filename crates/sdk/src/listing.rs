@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::str::FromStr;
 
 use ff_core::query::{Filter, Order, PageAsk};
+use ff_core::rejection::Invalid;
 use ff_core::{Execution, ExecutionId, Kind, LaneName, Ms, Namespace, PublicState};
 
 use crate::{Error, Fabric};
@@ -94,51 +95,49 @@ impl Fabric {
 }
 
 impl List {
-    fn narrow(mut self, change: impl FnOnce(&mut Filter) -> Result<(), Error>) -> List {
-        if let Ok(filter) = &mut self.filter
-            && let Err(error) = change(filter)
-        {
-            self.filter = Err(error);
+    /// Sets something that was checked; the first thing that does not fit is what the asker hears.
+    fn set<T>(mut self, value: Result<T, Invalid>, put: impl FnOnce(&mut Filter, T)) -> List {
+        match (&mut self.filter, value) {
+            (Ok(filter), Ok(value)) => put(filter, value),
+            (Ok(_), Err(invalid)) => self.filter = Err(invalid.into()),
+            (Err(_), _) => {}
         }
         self
     }
 
     pub fn namespace(self, name: &str) -> List {
-        self.narrow(|filter| Ok(filter.namespace = Some(Namespace::parse(name)?)))
+        self.set(Namespace::parse(name), |filter, it| filter.namespace = Some(it))
     }
 
     pub fn lane(self, name: &str) -> List {
-        self.narrow(|filter| Ok(filter.lane = Some(LaneName::parse(name)?)))
+        self.set(LaneName::parse(name), |filter, it| filter.lane = Some(it))
     }
 
     pub fn kind(self, name: &str) -> List {
-        self.narrow(|filter| Ok(filter.kind = Some(Kind::parse(name)?)))
+        self.set(Kind::parse(name), |filter, it| filter.kind = Some(it))
     }
 
     /// One of the states it may be in; may be given several times.
     pub fn state(self, state: PublicState) -> List {
-        self.narrow(|filter| Ok(filter.states.push(state)))
+        self.set(Ok(state), |filter, it| filter.states.push(it))
     }
 
     pub fn tag(self, key: &str, value: &str) -> List {
-        self.narrow(|filter| Ok(filter.tags.push((key.to_owned(), value.to_owned()))))
+        self.set(Ok((key.to_owned(), value.to_owned())), |filter, it| filter.tags.push(it))
     }
 
     pub fn error_code(self, code: &str) -> List {
-        self.narrow(|filter| Ok(filter.error_code = Some(code.to_owned())))
+        self.set(Ok(code.to_owned()), |filter, it| filter.error_code = Some(it))
     }
 
     /// Text inside the error message, without regard to case.
     pub fn error_text(self, text: &str) -> List {
-        self.narrow(|filter| Ok(filter.error_text = Some(text.to_owned())))
+        self.set(Ok(text.to_owned()), |filter, it| filter.error_text = Some(it))
     }
 
     /// Created at or after the first time and before the second, in milliseconds since the Unix epoch.
     pub fn created(self, from: Option<Ms>, before: Option<Ms>) -> List {
-        self.narrow(|filter| {
-            (filter.created_from, filter.created_before) = (from, before);
-            Ok(())
-        })
+        self.set(Ok((from, before)), |filter, it| (filter.created_from, filter.created_before) = it)
     }
 
     pub fn oldest_first(mut self) -> List {

@@ -110,111 +110,108 @@ impl Submission {
 }
 
 impl<F> Submission<F> {
-    /// Sets something; the first thing that does not fit is what the sender hears.
-    fn set(mut self, change: impl FnOnce(&mut Draft) -> Result<(), Error>) -> Self {
-        if let Ok(draft) = &mut self.draft
-            && let Err(error) = change(draft)
-        {
-            self.draft = Err(error);
+    /// Sets something that was checked; the first thing that does not fit is what the sender hears.
+    fn set<T>(mut self, value: Result<T, Invalid>, put: impl FnOnce(&mut Draft, T)) -> Self {
+        match (&mut self.draft, value) {
+            (Ok(draft), Ok(value)) => put(draft, value),
+            (Ok(_), Err(invalid)) => self.draft = Err(invalid.into()),
+            (Err(_), _) => {}
         }
         self
     }
 
-    fn set_policy(self, change: impl FnOnce(&mut Policy)) -> Self {
-        self.set(|draft| {
-            change(&mut draft.policy);
-            Ok(())
-        })
+    fn put(mut self, put: impl FnOnce(&mut Draft)) -> Self {
+        if let Ok(draft) = &mut self.draft {
+            put(draft);
+        }
+        self
     }
 
     /// The queue it waits in; `default` otherwise.
     pub fn lane(self, name: &str) -> Self {
-        self.set(|draft| Ok(draft.lane = LaneName::parse(name)?))
+        self.set(LaneName::parse(name), |draft, lane| draft.lane = lane)
     }
 
     /// Whose work it is; `default` otherwise.
     pub fn namespace(self, name: &str) -> Self {
-        self.set(|draft| Ok(draft.namespace = Namespace::parse(name)?))
+        self.set(Namespace::parse(name), |draft, namespace| draft.namespace = namespace)
     }
 
     /// From -100 to 100; higher is sooner. A point is a head start of a minute unless the lane says otherwise.
     pub fn priority(self, priority: i32) -> Self {
-        self.set(|draft| {
-            let fits = i8::try_from(priority).ok().filter(|it| (-100..=100).contains(it));
-            let problem = || Invalid::new("priority", format!("is {priority}; allowed are -100 to 100"));
-            draft.priority = fits.ok_or_else(problem)?;
-            Ok(())
-        })
+        let fits = i8::try_from(priority).ok().filter(|it| (-100..=100).contains(it));
+        let problem = || Invalid::new("priority", format!("is {priority}; allowed are -100 to 100"));
+        self.set(fits.ok_or_else(problem), |draft, priority| draft.priority = priority)
     }
 
     /// Not before so long from now.
     pub fn delay(self, delay: Duration) -> Self {
-        self.set(|draft| Ok(draft.start = Some(When::In(ms(delay)))))
+        self.put(|draft| draft.start = Some(When::In(ms(delay))))
     }
 
     /// Not before a time, in milliseconds since the Unix epoch.
     pub fn run_at(self, at: Ms) -> Self {
-        self.set(|draft| Ok(draft.start = Some(When::At(at))))
+        self.put(|draft| draft.start = Some(When::At(at)))
     }
 
     /// It ends `expired` if it has not ended so long from now, in whatever state it is then.
     pub fn deadline(self, deadline: Duration) -> Self {
-        self.set(|draft| Ok(draft.deadline = Some(When::In(ms(deadline)))))
+        self.put(|draft| draft.deadline = Some(When::In(ms(deadline))))
     }
 
     /// As [`deadline`](Self::deadline), at a time in milliseconds since the Unix epoch.
     pub fn deadline_at(self, at: Ms) -> Self {
-        self.set(|draft| Ok(draft.deadline = Some(When::At(at))))
+        self.put(|draft| draft.deadline = Some(When::At(at)))
     }
 
     /// Only workers that have this word may run it. May be given several times.
     pub fn capability(self, word: &str) -> Self {
-        self.set(|draft| Ok(draft.capabilities.push(Capability::parse(word)?)))
+        self.set(Capability::parse(word), |draft, word| draft.capabilities.push(word))
     }
 
     /// A word to find it by.
     pub fn tag(self, key: &str, value: &str) -> Self {
-        self.set(|draft| Ok(draft.tags.push((key.to_owned(), value.to_owned()))))
+        self.put(|draft| draft.tags.push((key.to_owned(), value.to_owned())))
     }
 
     /// The same key in the same namespace, within a day, gives the first execution instead of a second one.
     pub fn idempotency_key(self, key: &str) -> Self {
-        self.set(|draft| Ok(draft.idempotency_key = Some(key.into())))
+        self.put(|draft| draft.idempotency_key = Some(key.into()))
     }
 
     /// An id made elsewhere. Without one, the SDK makes it.
     pub fn id(self, id: ExecutionId) -> Self {
-        self.set(|draft| Ok(draft.id = Some(id)))
+        self.put(|draft| draft.id = Some(id))
     }
 
     /// How often it is tried at most; 1 means never again.
     pub fn attempts(self, count: u32) -> Self {
-        self.set_policy(|policy| policy.max_attempts = count)
+        self.put(|draft| draft.policy.max_attempts = count)
     }
 
     /// The pauses between attempts.
     pub fn backoff(self, backoff: Backoff) -> Self {
-        self.set_policy(|policy| policy.backoff = backoff)
+        self.put(|draft| draft.policy.backoff = backoff)
     }
 
     /// How long one attempt may run; then it counts as failed.
     pub fn attempt_timeout(self, time: Duration) -> Self {
-        self.set_policy(|policy| policy.attempt_timeout_ms = Some(ms(time)))
+        self.put(|draft| draft.policy.attempt_timeout_ms = Some(ms(time)))
     }
 
     /// How long it may wait for a worker each time it is ready; then it ends `expired`.
     pub fn schedule_to_start(self, time: Duration) -> Self {
-        self.set_policy(|policy| policy.schedule_to_start_ms = Some(ms(time)))
+        self.put(|draft| draft.policy.schedule_to_start_ms = Some(ms(time)))
     }
 
     /// How long a worker that is not heard of keeps it. Workers renew their leases by themselves.
     pub fn lease(self, time: Duration) -> Self {
-        self.set_policy(|policy| policy.lease_ms = ms(time))
+        self.put(|draft| draft.policy.lease_ms = ms(time))
     }
 
     /// Everything about retries and timeouts at once; replaces what was set before.
     pub fn policy(self, policy: Policy) -> Self {
-        self.set_policy(|it| *it = policy)
+        self.put(|draft| draft.policy = policy)
     }
 
     /// The command that creates it. A draft keeps the id it gets here, so that it can be sent again.
@@ -289,15 +286,16 @@ impl<'a> Many<'a> {
             let batch: Vec<_> = self.left.drain(..self.left.len().min(BATCH)).collect();
             let commands = batch.iter().map(|(_, command)| command.clone()).collect();
             let replies = self.fabric.engine().execute_all(commands).await;
-            let before = self.left.len();
+            let (before, sent) = (self.left.len(), batch.len());
             for ((n, command), reply) in batch.into_iter().zip(replies) {
                 match reply {
-                    Err(failure) if patience.lasts_for(&failure) => self.left.push((n, command)),
+                    Err(failure) if patience.lasts_for(&failure) => self.left.push((n, command.repeated())),
                     reply => self.answer(n, reply),
                 }
             }
-            if self.left.len() > before {
-                patience.pause().await;
+            let back = self.left.len() - before;
+            if back > 0 {
+                patience.pause_after(sent - back).await;
             }
         }
         self.results.into_iter().map(|result| result.unwrap_or(Err(Error::ShuttingDown))).collect()

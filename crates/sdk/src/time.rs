@@ -1,7 +1,8 @@
 //! Where the SDK's own timers come from: the machine, or a clock that a test moves.
 //!
 //! A test clock knows every [`Alarm`] that waits for it. Whoever moves it stops at each alarm on the way and
-//! goes on only when the alarm's owner waits again, so that a jump of an hour does what an hour would do.
+//! goes on only when the alarm's owner waits again and has its answers, so that a jump of an hour does what an
+//! hour would do.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,6 +47,29 @@ impl Time {
             clock.timers().awake += 1;
         }
         Alarm { time: self.clone() }
+    }
+
+    /// An owner of an alarm has asked the engine for something and will act on the answer.
+    pub fn asking(&self) -> Asking {
+        if let Time::Test(clock) = self {
+            clock.timers().asking += 1;
+        }
+        Asking { time: self.clone() }
+    }
+}
+
+/// Stands for an answer that has not been acted on.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    time: Time,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if let Time::Test(clock) = &self.time {
+            clock.timers().asking -= 1;
+            clock.settled.notify_waiters();
+        }
     }
 }
 
@@ -95,6 +119,8 @@ struct Timers {
     sleeping: BTreeMap<(Ms, u64), oneshot::Sender<()>>,
     /// Alarms whose owner is at work.
     awake: usize,
+    /// Answers that owners wait for.
+    asking: usize,
 }
 
 impl Clock for TestClock {
@@ -130,15 +156,16 @@ impl TestClock {
         let _ = ring.await;
     }
 
-    /// When the next alarm rings.
-    pub(crate) fn next_alarm(&self) -> Option<Ms> {
-        self.timers().sleeping.first_key_value().map(|((at, _), _)| *at)
-    }
-
-    /// Moves to a time and rings what is due.
-    pub(crate) fn set(&self, now: Ms) {
-        self.clock.set(now);
+    /// Moves to a time, or to the first alarm before it, and rings what is due. Does nothing while an alarm's
+    /// owner is at work, because nobody knows when it wants to be woken next.
+    pub(crate) fn step(&self, to: Ms) {
         let mut timers = self.timers();
+        if timers.awake > 0 {
+            return;
+        }
+        let first = timers.sleeping.first_key_value().map(|((at, _), _)| *at);
+        let now = first.map_or(to, |first| first.min(to)).max(self.now());
+        self.clock.set(now);
         while let Some(entry) = timers.sleeping.first_entry()
             && entry.key().0 <= now
         {
@@ -148,17 +175,22 @@ impl TestClock {
         }
     }
 
-    /// Waits until every alarm's owner waits again.
-    pub(crate) async fn all_asleep(&self) {
+    /// Waits until every alarm's owner waits again and has acted on its answers.
+    pub(crate) async fn all_quiet(&self) {
         loop {
             let settled = self.settled.notified();
             tokio::pin!(settled);
             settled.as_mut().enable();
-            if self.timers().awake == 0 {
+            if self.is_quiet() {
                 return;
             }
             settled.await;
         }
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        let timers = self.timers();
+        timers.awake == 0 && timers.asking == 0
     }
 }
 

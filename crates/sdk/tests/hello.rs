@@ -1,5 +1,7 @@
 //! The shortest way through: submit, work, result.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use flowfabric::{Context, Error, Worker, connect};
 use serde::{Deserialize, Serialize};
 

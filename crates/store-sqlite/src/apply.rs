@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::events::EventWriter;
 use crate::keys::{KEPT_MS, KEPT_VERSIONS, PackedKeys};
+use crate::raw::Tape;
 use crate::sql::write;
 
 /// Old commit rows go in steps: every so many commits, at most twice as many rows.
@@ -61,6 +62,17 @@ statements!(
     put_ended put_lane put_link put_payload put_worker update_execution
 );
 
+/// Runs a statement, and notes it if somebody listens.
+macro_rules! run {
+    ($self:ident, $name:ident, $row:expr) => {{
+        let row: &[&dyn ToSql] = $row;
+        if let Some(tape) = &mut $self.tape {
+            tape.note(write::$name, row)?;
+        }
+        $self.sql.$name.execute(row)
+    }};
+}
+
 /// Statements and buffers of the writer.
 #[derive(Debug)]
 pub(crate) struct Apply<'c> {
@@ -72,6 +84,8 @@ pub(crate) struct Apply<'c> {
     keys: PackedKeys,
     /// Statements run since the last look.
     ran: u64,
+    /// Where statements are noted, for the bare client of the benchmark.
+    pub(crate) tape: Option<Tape>,
 }
 
 impl<'c> Apply<'c> {
@@ -84,6 +98,7 @@ impl<'c> Apply<'c> {
             class: ClassText::default(),
             keys: PackedKeys::default(),
             ran: 0,
+            tape: None,
         })
     }
 
@@ -109,7 +124,7 @@ impl<'c> Apply<'c> {
         self.lists(partition, changes)?;
         self.settings(partition, changes)?;
         self.counters(partition, changes)?;
-        self.ran += self.events.append(partition, &changes.events, &mut self.json)?;
+        self.ran += self.events.append(partition, &changes.events, &mut self.json, &mut self.tape)?;
         if let Some(below) = changes.events_trimmed_below {
             self.events.trim_below(partition, below, &mut self.json)?;
             self.ran += 2;
@@ -124,9 +139,9 @@ impl<'c> Apply<'c> {
                 ExecutionChange::Update(execution) => self.update_execution(execution)?,
                 ExecutionChange::Purge(id) => {
                     let id = id.0.as_bytes();
-                    self.sql.delete_execution.execute(params![id])?;
-                    self.sql.delete_payloads.execute(params![id])?;
-                    self.sql.delete_attempts.execute(params![id])?;
+                    run!(self, delete_execution, params![id])?;
+                    run!(self, delete_payloads, params![id])?;
+                    run!(self, delete_attempts, params![id])?;
                     self.ran += 2;
                 }
             }
@@ -139,33 +154,41 @@ impl<'c> Apply<'c> {
         let spec = &execution.spec;
         encode(&mut self.spec, &**spec)?;
         encode(&mut self.json, &execution.live)?;
-        self.sql.insert_execution.execute(params![
-            execution.id.0.as_bytes(),
-            partition,
-            spec.namespace.as_str(),
-            spec.lane.as_str(),
-            spec.kind.as_str(),
-            spec.created_at,
-            execution.public_state().word(),
-            execution.reason().word(),
-            execution.live.changed_at,
-            execution.lease().map(|lease| lease.instance.0.as_bytes()),
-            Text(&self.spec),
-            Text(&self.json),
-        ])?;
+        run!(
+            self,
+            insert_execution,
+            params![
+                execution.id.0.as_bytes(),
+                partition,
+                spec.namespace.as_str(),
+                spec.lane.as_str(),
+                spec.kind.as_str(),
+                spec.created_at,
+                execution.public_state().word(),
+                execution.reason().word(),
+                execution.live.changed_at,
+                execution.lease().map(|lease| lease.instance.0.as_bytes()),
+                Text(&self.spec),
+                Text(&self.json),
+            ]
+        )?;
         Ok(())
     }
 
     fn update_execution(&mut self, execution: &Execution) -> rusqlite::Result<()> {
         encode(&mut self.json, &execution.live)?;
-        let updated = self.sql.update_execution.execute(params![
-            execution.id.0.as_bytes(),
-            execution.public_state().word(),
-            execution.reason().word(),
-            execution.live.changed_at,
-            execution.lease().map(|lease| lease.instance.0.as_bytes()),
-            Text(&self.json),
-        ])?;
+        let updated = run!(
+            self,
+            update_execution,
+            params![
+                execution.id.0.as_bytes(),
+                execution.public_state().word(),
+                execution.reason().word(),
+                execution.live.changed_at,
+                execution.lease().map(|lease| lease.instance.0.as_bytes()),
+                Text(&self.json),
+            ]
+        )?;
         // An update of nothing means that decision and store disagree; better to refuse than to drift.
         if updated == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(updated)) }
     }
@@ -175,21 +198,16 @@ impl<'c> Apply<'c> {
         for ReadyEntry { lane, class, rank, number, .. } in &changes.ready_removed {
             let class = self.class.of(class);
             let row = params![partition, lane.as_str(), class, rank, int(*number)];
-            self.sql.delete_ready.execute(row)?;
+            run!(self, delete_ready, row)?;
         }
         for ReadyEntry { lane, class, rank, number, execution } in &changes.ready_added {
             let class = self.class.of(class);
             let id = execution.0.as_bytes();
             let row = params![partition, lane.as_str(), class, rank, int(*number), id];
-            self.sql.insert_ready.execute(row)?;
+            run!(self, insert_ready, row)?;
         }
         for AgendaKey { due, subject } in &changes.agenda_removed {
-            self.sql.delete_agenda.execute(params![
-                partition,
-                due,
-                subject.kind(),
-                SubjectColumn(subject)
-            ])?;
+            run!(self, delete_agenda, params![partition, due, subject.kind(), SubjectColumn(subject)])?;
         }
         for AgendaEntry { key: AgendaKey { due, subject }, message } in &changes.agenda_added {
             if let Some(message) = message {
@@ -197,24 +215,24 @@ impl<'c> Apply<'c> {
             }
             let message = message.as_ref().map(|_| Text(&self.json));
             let row = params![partition, due, subject.kind(), SubjectColumn(subject), message];
-            self.sql.put_agenda.execute(row)?;
+            run!(self, put_agenda, row)?;
         }
         for entry in &changes.ended_removed {
             let row = params![partition, entry.remove_at, entry.execution.0.as_bytes()];
-            self.sql.delete_ended.execute(row)?;
+            run!(self, delete_ended, row)?;
         }
         for entry in &changes.ended_added {
             let row = params![partition, entry.remove_at, entry.execution.0.as_bytes()];
-            self.sql.put_ended.execute(row)?;
+            run!(self, put_ended, row)?;
         }
         for (key, payload) in &changes.payloads {
             let id = key.execution.0.as_bytes();
             let row = params![id, key.slot.word(), &*payload.content_type, &payload.bytes[..]];
-            self.sql.put_payload.execute(row)?;
+            run!(self, put_payload, row)?;
         }
         for (id, attempt) in &changes.attempts {
             encode(&mut self.json, attempt)?;
-            self.sql.put_attempt.execute(params![id.0.as_bytes(), attempt.number, Text(&self.json)])?;
+            run!(self, put_attempt, params![id.0.as_bytes(), attempt.number, Text(&self.json)])?;
         }
         self.ran += (changes.rows() - changes.executions.len()) as u64;
         Ok(())
@@ -227,9 +245,9 @@ impl<'c> Apply<'c> {
                 Some(dedup) => {
                     let id = dedup.execution.0.as_bytes();
                     let row = params![partition, namespace, &*key.key, id, dedup.expires_at];
-                    self.sql.put_dedup.execute(row)?
+                    run!(self, put_dedup, row)?
                 }
-                None => self.sql.delete_dedup.execute(params![partition, namespace, &*key.key])?,
+                None => run!(self, delete_dedup, params![partition, namespace, &*key.key])?,
             };
         }
         for (name, lane) in &changes.lanes {
@@ -237,9 +255,9 @@ impl<'c> Apply<'c> {
                 Some(lane) => {
                     encode(&mut self.json, &**lane)?;
                     let row = params![partition, name.as_str(), lane.mode.word(), Text(&self.json)];
-                    self.sql.put_lane.execute(row)?
+                    run!(self, put_lane, row)?
                 }
-                None => self.sql.delete_lane.execute(params![partition, name.as_str()])?,
+                None => run!(self, delete_lane, params![partition, name.as_str()])?,
             };
         }
         for (instance, worker) in &changes.workers {
@@ -248,14 +266,14 @@ impl<'c> Apply<'c> {
                 Some(worker) => {
                     encode(&mut self.json, &**worker)?;
                     let (name, mode) = (worker.name.as_str(), worker.mode.word());
-                    self.sql.put_worker.execute(params![partition, id, name, mode, Text(&self.json)])?
+                    run!(self, put_worker, params![partition, id, name, mode, Text(&self.json)])?
                 }
-                None => self.sql.delete_worker.execute(params![partition, id])?,
+                None => run!(self, delete_worker, params![partition, id])?,
             };
         }
         for link in &changes.links {
             let row = params![partition, link.peer.0, int(link.sent), int(link.received)];
-            self.sql.put_link.execute(row)?;
+            run!(self, put_link, row)?;
         }
         Ok(())
     }
@@ -264,11 +282,11 @@ impl<'c> Apply<'c> {
         for (key, delta) in &changes.counts {
             let (namespace, lane) = (key.namespace.as_str(), key.lane.as_str());
             let (kind, state) = (key.kind.as_str(), key.state.word());
-            self.sql.add_count.execute(params![partition, namespace, lane, kind, state, delta])?;
+            run!(self, add_count, params![partition, namespace, lane, kind, state, delta])?;
         }
         for ((lane, class), delta) in &changes.ready_counts {
             let row = params![partition, lane.as_str(), self.class.of(class), delta];
-            self.sql.add_ready_count.execute(row)?;
+            run!(self, add_ready_count, row)?;
         }
         self.ran += (changes.counts.len() + changes.ready_counts.len()) as u64;
         Ok(())
@@ -281,27 +299,31 @@ impl<'c> Apply<'c> {
         self.keys
             .fill(&commit.changes)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-        self.sql.insert_commit.execute(params![
-            partition,
-            int(number),
-            commit.id.0.as_bytes(),
-            commit.expected.id.0.as_bytes(),
-            at,
-            int(header.next_event),
-            header.sweep_at,
-            header.now,
-            self.keys.executions(),
-            self.keys.others().map(Text),
-        ])?;
+        run!(
+            self,
+            insert_commit,
+            params![
+                partition,
+                int(number),
+                commit.id.0.as_bytes(),
+                commit.expected.id.0.as_bytes(),
+                at,
+                int(header.next_event),
+                header.sweep_at,
+                header.now,
+                self.keys.executions(),
+                self.keys.others().map(Text),
+            ]
+        )?;
         self.ran += 1;
         if number.is_multiple_of(PRUNE_EVERY) && number > KEPT_VERSIONS {
             let row = params![partition, int(number - KEPT_VERSIONS), at - KEPT_MS, PRUNE_ROWS];
-            self.sql.prune_commits.execute(row)?;
+            run!(self, prune_commits, row)?;
             self.ran += 1;
         }
         if number.is_multiple_of(SWEEP_COUNTERS_EVERY) {
-            self.sql.delete_zero_counts.execute([partition])?;
-            self.sql.delete_zero_ready_counts.execute([partition])?;
+            run!(self, delete_zero_counts, params![partition])?;
+            run!(self, delete_zero_ready_counts, params![partition])?;
             self.ran += 2;
         }
         Ok(())

@@ -80,3 +80,35 @@ pub(crate) fn no_partition(file: &Path, partition: PartitionId, count: u16) -> S
     let last = count.saturating_sub(1);
     StoreError::Refused(format!("{} has no partition {partition}; it has 0 to {last}", file.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    #[test]
+    fn every_cause_says_whether_trying_again_helps_and_names_the_file() {
+        let file = Path::new("/data/a.db");
+        let cases = [
+            (ffi::SQLITE_BUSY, "unavailable", "unavailable", "locked"),
+            (ffi::SQLITE_FULL, "unavailable", "unavailable", "full"),
+            (ffi::SQLITE_READONLY, "unavailable", "unusable", "write permission"),
+            (ffi::SQLITE_CANTOPEN, "unavailable", "unusable", "folder"),
+            (ffi::SQLITE_IOERR_FSYNC, "unavailable", "unavailable", "disk"),
+            (ffi::SQLITE_NOTADB, "unusable", "unusable", "not an SQLite database"),
+            (ffi::SQLITE_CORRUPT, "unusable", "unusable", "backup"),
+            (ffi::SQLITE_CONSTRAINT_UNIQUE, "refused", "refused", "refused a record"),
+        ];
+        let word = |error: &StoreError| match error {
+            StoreError::Unavailable(_) => "unavailable",
+            StoreError::Refused(_) => "refused",
+            StoreError::Unusable(_) => "unusable",
+        };
+        for (code, at_work, at_opening, text) in cases {
+            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            let (work, opening) = (explain(file, &error), explain_opening(file, &error));
+            assert_eq!((word(&work), word(&opening)), (at_work, at_opening), "{code}");
+            assert!(work.to_string().contains(text) && work.to_string().contains("/data/a.db"), "{work}");
+        }
+    }
+}

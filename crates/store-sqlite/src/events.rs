@@ -4,6 +4,7 @@ use ff_core::event::Event;
 use rusqlite::{Connection, Statement, params};
 
 use crate::apply::{Text, encode, int};
+use crate::raw::Tape;
 use crate::sql::write;
 
 /// Most readers want a hundred events at a time; a larger pack would be parsed many times over.
@@ -31,12 +32,16 @@ impl<'c> EventWriter<'c> {
         partition: i64,
         events: &[Event],
         json: &mut Vec<u8>,
+        tape: &mut Option<Tape>,
     ) -> rusqlite::Result<u64> {
         let mut statements = 0;
         for pack in events.chunks(PER_ROW_MAX) {
             let (Some(first), Some(last)) = (pack.first(), pack.last()) else { continue };
             encode(json, pack)?;
             let row = params![partition, int(first.number), int(last.number), last.at, Text(json)];
+            if let Some(tape) = tape {
+                tape.note(write::insert_events, row)?;
+            }
             self.insert.execute(row)?;
             statements += 1;
         }
@@ -59,7 +64,7 @@ impl<'c> EventWriter<'c> {
         }
         drop(rows);
         self.delete_below.execute(params![partition, int(number)])?;
-        self.append(partition, &kept, json)?;
+        self.append(partition, &kept, json, &mut None)?;
         Ok(())
     }
 }

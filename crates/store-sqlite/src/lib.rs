@@ -8,16 +8,18 @@
 //! |---|---|
 //! | the store itself, and what can be set | [`SqliteStore`], [`Options`] |
 //! | opening a file, the schema and its numbers | `open.rs`, `schema.rs`, `sql/migrations` |
-//! | group commit | `writer.rs`; what one commit writes: `apply.rs`, `events.rs`, `keys.rs` |
+//! | group commit | `writer.rs`, `checkpoint.rs`; what one commit writes: `apply.rs`, `events.rs`, `keys.rs` |
 //! | reading at one version | `load.rs`, `records.rs`; questions people ask: `listing.rs`, `log.rs`, `status.rs` |
 //! | who serves this file, and who has died | `presence.rs` |
 //! | what operators read when something is wrong | `error.rs` |
+//! | the same rows written by a bare client, for benchmarks | [`raw`] |
 //! | copies, figures | `backup.rs`, [`Stats`] |
 //!
 //! Every statement has a file of its own under `sql/`, named by what it does.
 
 mod apply;
 mod backup;
+mod checkpoint;
 mod error;
 mod events;
 mod keys;
@@ -27,6 +29,7 @@ mod log;
 mod open;
 mod options;
 mod presence;
+pub mod raw;
 mod reader;
 mod records;
 mod schema;

@@ -62,7 +62,9 @@ impl SqliteStore {
             counters: counters.clone(),
             wal_pages,
         };
-        let writer = Writer::start(writer, around)?;
+        let checkpoints =
+            open::connect_checkpointer(&file, &options).map_err(|error| explain(&file, &error))?;
+        let writer = Writer::start(writer, checkpoints, around)?;
         let connect = || open::connect_reader(&file, &options);
         let readers = Readers::start(&file, options.readers, connect)?;
         let pulse = Readers::start(&file, 1, connect)?;

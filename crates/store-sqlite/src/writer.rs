@@ -17,15 +17,15 @@ use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 
 use crate::apply::Apply;
+use crate::checkpoint::{self, Checkpointer};
 use crate::error::{closed, explain, is_refusal, no_partition};
 use crate::open::PAGE_BYTES;
 use crate::stats::{Counters, add};
 
 /// One transaction takes no more than about so many records, so that the first caller does not wait for all.
 const ROWS_MAX: usize = 16_384;
-/// The log is moved into the file when it holds so many pages. Hot pages are written to the log many times
-/// and moved once, so a long log is cheaper; this is 16 MiB.
-const CHECKPOINT_PAGES: u32 = 4_096;
+/// What each page in the log carries besides.
+const FRAME_HEADER_BYTES: u64 = 24;
 
 /// Something to do for the writer.
 pub(crate) enum Job {
@@ -65,11 +65,19 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn start(conn: Connection, around: Surroundings) -> Result<Writer, StoreError> {
+    pub(crate) fn start(
+        conn: Connection,
+        checkpoints: Connection,
+        around: Surroundings,
+    ) -> Result<Writer, StoreError> {
         let (jobs, waiting) = channel();
         let (started, start) = channel();
         let file = around.file.clone();
-        let run = move || match Group::prepare(&conn, around) {
+        let no_thread = |error: std::io::Error| {
+            StoreError::Unavailable(format!("{}: no thread to write with: {error}", file.display()))
+        };
+        let checkpointer = Checkpointer::start(file.clone(), checkpoints).map_err(no_thread)?;
+        let run = move || match Group::prepare(&conn, around, checkpointer) {
             Ok(mut group) => {
                 let _ = started.send(Ok(()));
                 group.run(&conn, &waiting);
@@ -77,9 +85,7 @@ impl Writer {
             Err(error) => drop(started.send(Err(error))),
         };
         let thread =
-            std::thread::Builder::new().name("sqlite writer".into()).spawn(run).map_err(|error| {
-                StoreError::Unavailable(format!("{}: no thread to write with: {error}", file.display()))
-            })?;
+            std::thread::Builder::new().name("sqlite writer".into()).spawn(run).map_err(no_thread)?;
         match start.recv() {
             Ok(Ok(())) => Ok(Writer { jobs, thread: Mutex::new(Some(thread)) }),
             Ok(Err(error)) => Err(explain(&file, &error)),
@@ -117,14 +123,20 @@ struct Group<'c> {
     apply: Apply<'c>,
     begin: Statement<'c>,
     commit: Statement<'c>,
+    checkpointer: Checkpointer,
     /// Pages in the log after the transaction before.
     wal_pages: u32,
 }
 
 impl<'c> Group<'c> {
-    fn prepare(conn: &'c Connection, around: Surroundings) -> rusqlite::Result<Self> {
+    fn prepare(
+        conn: &'c Connection,
+        around: Surroundings,
+        checkpointer: Checkpointer,
+    ) -> rusqlite::Result<Self> {
         Ok(Group {
             around,
+            checkpointer,
             apply: Apply::prepare(conn)?,
             begin: conn.prepare("BEGIN IMMEDIATE")?,
             commit: conn.prepare("COMMIT")?,
@@ -290,19 +302,16 @@ impl<'c> Group<'c> {
         }
     }
 
-    /// Counts what the log has grown by, and moves it into the file when it is long.
+    /// Counts what the log has grown by, and has it moved into the file when it is long.
     fn settle_log(&mut self, conn: &Connection) {
         let pages = self.around.wal_pages.load(Ordering::Relaxed);
-        // The log starts anew after everything in it was moved.
-        let grown = if pages >= self.wal_pages { pages - self.wal_pages } else { pages };
+        let anew = pages < self.wal_pages;
+        let grown = if anew { pages } else { pages - self.wal_pages };
         self.wal_pages = pages;
-        add(&self.around.counters.wal_bytes, u64::from(grown) * (PAGE_BYTES + 24));
-        if pages >= CHECKPOINT_PAGES {
-            let moved = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        add(&self.around.counters.wal_bytes, u64::from(grown) * (PAGE_BYTES + FRAME_HEADER_BYTES));
+        if self.checkpointer.notice(pages, anew) {
+            checkpoint::run(&self.around.file, conn);
             add(&self.around.counters.checkpoints, 1);
-            if let Err(error) = moved {
-                tracing::warn!(file = %self.around.file.display(), %error, "the log could not be moved");
-            }
         }
     }
 }

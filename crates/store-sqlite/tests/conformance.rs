@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ff_store::conformance::{Factory, Site};
 use ff_store::{ManualClock, Soon, Store};
-use ff_store_sqlite::{Options, SqliteStore};
+use ff_store_sqlite::{Options, SqliteStore, Synchronous};
 
 struct Files;
 
@@ -17,7 +17,9 @@ impl Factory for Files {
     fn site(&self, partitions: u16, clock: Arc<ManualClock>) -> Soon<'_, Result<Box<dyn Site>, String>> {
         Box::pin(async move {
             let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-            let options = Options { partitions: Some(partitions), clock, ..Options::default() };
+            // The suite closes stores and never cuts the power, so it need not wait for the disk.
+            let synchronous = Synchronous::Off;
+            let options = Options { partitions: Some(partitions), clock, synchronous, ..Options::default() };
             let site: Box<dyn Site> = Box::new(OneFile { folder, options });
             Ok(site)
         })

@@ -1,9 +1,11 @@
 //! The commands, one file each.
 
+mod bench;
 mod cancel;
 mod completions;
 mod counts;
 mod demo;
+mod doctor;
 mod explain;
 mod get;
 mod hold;
@@ -50,6 +52,8 @@ pub enum Command {
     Workers(workers::Workers),
     Lane(lane::Lane),
     Store(store::Store),
+    Doctor(doctor::Doctor),
+    Bench(bench::Bench),
     Completions(completions::Completions),
     #[command(name = "__demo-worker", hide = true)]
     DemoWorker(crate::demo::doomed::DoomedWorker),
@@ -77,6 +81,8 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Problem> {
         Command::Workers(it) => it.run(&settings).await,
         Command::Lane(it) => it.run(&settings).await,
         Command::Store(it) => it.run(&settings).await,
+        Command::Doctor(it) => it.run(&settings).await,
+        Command::Bench(it) => it.run(&settings).await,
         Command::Completions(it) => it.run(),
         Command::DemoWorker(it) => it.run(&settings).await,
     }

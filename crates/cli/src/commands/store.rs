@@ -45,7 +45,7 @@ impl Store {
     }
 }
 
-async fn open(url: &str) -> Result<SqliteStore, Problem> {
+pub async fn open(url: &str) -> Result<SqliteStore, Problem> {
     let path = sqlite_path(url).ok_or_else(|| {
         Problem::invalid(format!("store is {url:?}; this command needs a file, such as sqlite:jobs.db"))
     })?;

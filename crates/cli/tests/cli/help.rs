@@ -31,6 +31,8 @@ fn every_command_has_help() {
         "workers",
         "lane",
         "store",
+        "doctor",
+        "bench",
         "completions",
     ] {
         let help = stand.ok([command, "--help"]);
@@ -43,7 +45,7 @@ fn every_command_has_help() {
 fn completions_name_the_commands() {
     let stand = Stand::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        assert!(stand.ok(["completions", shell]).contains("submit"), "{shell}");
+        assert!(stand.ok(["doctor", "bench", "completions", shell]).contains("submit"), "{shell}");
     }
 }
 

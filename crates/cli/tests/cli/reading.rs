@@ -149,6 +149,7 @@ fn a_backup_is_a_store_and_never_overwrites() {
     assert_eq!(said.code, 1);
     assert!(said.err.contains("exists already"), "{said:?}");
     assert_eq!(stand.json(["store", "check"])["ok"], true);
+    assert_eq!(stand.json(["doctor"])["executions"], 1);
 }
 
 #[test]

@@ -341,4 +341,15 @@ mod tests {
         let Fact::LeaseReclaimed { holder } = &reclaimed.fact else { panic!("{reclaimed:?}") };
         assert_eq!((holder.instance, holder.attempt, holder.epoch), (bench.worker, 2, 2));
     }
+
+    #[test]
+    fn a_claim_stops_at_the_end_of_a_window_rather_than_skip_what_is_behind_it() {
+        let mut bench = Bench::new();
+        let [a, b, c] = [9, 8, 7].map(|priority| bench.create_with(|it| it.priority = priority));
+        let last = bench.create_with(|it| it.kind = kind("other"));
+        bench.reopen();
+        bench.memory = Memory::Nothing;
+        assert_eq!(bench.order(bench.poll()), [a, b], "pages have two entries");
+        assert_eq!(bench.order(bench.poll()), [c, last]);
+    }
 }

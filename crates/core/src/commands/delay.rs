@@ -108,6 +108,23 @@ mod tests {
     }
 
     #[test]
+    fn leased_time_adds_up_over_several_delays() {
+        let mut bench = Bench::new();
+        bench.create_with(|it| it.policy.attempt_timeout_ms = Some(10_000));
+        for _ in 0..2 {
+            let fence = bench.claim();
+            bench.pass(4_000);
+            bench.ok(delay(fence, 1_000));
+            bench.pass(1_000);
+        }
+        let fence = bench.claim();
+        bench.pass(1_999);
+        assert_eq!(bench.state(fence.execution).0, "active");
+        bench.pass(1);
+        assert_eq!(bench.state(fence.execution).0, "delayed");
+    }
+
+    #[test]
     fn an_attempt_that_went_on_and_lost_its_lease_is_over() {
         let mut bench = Bench::new();
         let fence = bench.active();

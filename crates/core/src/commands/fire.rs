@@ -387,8 +387,9 @@ mod tests {
         let entry = bench.timer(fence.execution).unwrap();
         let before = bench.store.clone();
         let nothing = Reply::Fired { effect: false };
-        assert_eq!(bench.fire(entry), nothing, "not due yet");
         bench.jump(29_000);
+        assert_eq!(bench.fire(entry), nothing, "not due yet");
+        assert_eq!(bench.store.executions, before.executions);
         bench.ok(renew(fence));
         let renewed = bench.get(fence.execution).clone();
         let stale = [

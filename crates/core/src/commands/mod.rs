@@ -215,6 +215,14 @@ impl Command {
         Ok(())
     }
 
+    /// The command as it is sent a second time: an id that was fresh may have been used by the first.
+    pub fn repeated(mut self) -> Command {
+        if let Command::Create(create) = &mut self {
+            create.fresh = false;
+        }
+        self
+    }
+
     /// Roughly how many bytes it carries, for bounding queues and batches.
     pub fn weight(&self) -> usize {
         match self {

@@ -175,6 +175,24 @@ mod tests {
     }
 
     #[test]
+    fn what_was_replayed_after_the_page_was_read_is_not_swept() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.ok(complete(fence));
+        bench.jump(7 * DAY_MS);
+        let entry = AgendaKey { due: bench.store.header.sweep_at.unwrap(), subject: Subject::Sweep };
+        let sweep = Fire { entry, seed: 0, after_outage: false };
+        let stop = super::super::decide(&mut bench.ws, bench.now, &sweep.clone().into()).unwrap_err();
+        let Stop::Need(asks) = stop else { panic!("{stop:?}") };
+        let answer = bench.store.answer(&asks[0]);
+        bench.batch_size = 2;
+        bench.ok(replay(fence.execution));
+        bench.ws.learn(answer);
+        bench.ok(sweep);
+        assert_eq!(bench.state(fence.execution).0, "waiting");
+    }
+
+    #[test]
     fn events_are_trimmed_by_age_even_when_nothing_else_is_left() {
         let mut bench = Bench::new();
         let fence = bench.active();

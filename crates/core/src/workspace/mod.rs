@@ -410,6 +410,17 @@ impl Workspace {
         deliveries
     }
 
+    /// Sends a copy once more if an earlier one may not have arrived everywhere, so that whoever repeats a
+    /// call waits as long as the first caller had to.
+    pub fn broadcast_again(&mut self, message: Message, now: Ms) -> Vec<Delivery> {
+        let same = |it: &Option<Arc<Message>>| it.as_ref().is_some_and(|it| it.is_about_the_same(&message));
+        let all_known = self.agenda.mark() >= now;
+        if all_known && !self.agenda.iter().any(|(_, it)| same(it)) {
+            return Vec::new();
+        }
+        self.broadcast(message, now)
+    }
+
     /// Deletes an agenda entry that no record derives: a delivered message, or a stray.
     pub fn strike(&mut self, key: AgendaKey) {
         let entry = self.agenda.entry(&key);

@@ -141,3 +141,27 @@ fn the_newer_of_two_results_in_one_batch_is_written() {
     let key = PayloadKey { execution: fence.execution, slot: crate::payload::Slot::Result };
     assert_eq!(&*bench.store.payloads[&key].bytes, b"2");
 }
+
+#[test]
+fn a_command_that_does_not_stand_leaves_everything_as_it_was() {
+    let (mut bench, ids) = half_read();
+    let image = |bench: &Bench| {
+        let windows: Vec<_> = bench.ws.ready().lanes().map(|(_, it)| format!("{it:?}")).collect();
+        (windows, format!("{:?}", bench.ws.agenda()), *bench.ws.header(), format!("{:?}", bench.ws.leases))
+    };
+    let before = image(&bench);
+    let claim = crate::commands::Claim { poll: Arc::new(bench.poll()), max: 1 };
+    let commands: [crate::Command; 4] =
+        [claim.into(), cancel(ids[0], None).into(), bury(bench.worker).into(), set_lane("l").into()];
+    for command in commands {
+        assert!(crate::decide(&mut bench.ws, bench.now, &command).is_ok(), "{command:?}");
+        bench.ws.roll_back();
+        assert_eq!(image(&bench), before, "{command:?}");
+    }
+    let needs_more: crate::Command = cancel(ids[2], None).into();
+    assert!(matches!(crate::decide(&mut bench.ws, bench.now, &needs_more), Err(Stop::Need(_))));
+    let refused: crate::Command = replay(ids[0]).into();
+    assert!(matches!(crate::decide(&mut bench.ws, bench.now, &refused), Err(Stop::Reject(_))));
+    assert_eq!(image(&bench), before);
+    assert!(bench.ws.take_batch(bench.now).is_empty());
+}

@@ -54,6 +54,8 @@ pub(super) struct Batch {
     /// The workspace's number of it.
     pub number: u64,
     pub decided: Vec<Decided>,
+    /// Replies that wrote nothing, decided before it on the view it builds on.
+    pub confirms: Vec<Decided>,
     /// Records it changed, which are wrong in the cache if it fails.
     pub keys: Vec<Key>,
     /// Messages to other partitions, which leave when it is committed.
@@ -74,11 +76,13 @@ impl Batch {
 pub(super) fn news(changes: &Changes) -> News {
     let mut news = News { next_event: changes.header.next_event, ..News::default() };
     for change in &changes.executions {
-        let (ExecutionChange::Insert(execution) | ExecutionChange::Update(execution)) = change else {
-            continue;
-        };
-        if execution.end().is_some() {
-            news.ended.push((execution.clone(), None));
+        match change {
+            ExecutionChange::Insert(execution) | ExecutionChange::Update(execution) => {
+                if execution.end().is_some() {
+                    news.ended.push((execution.clone(), None));
+                }
+            }
+            ExecutionChange::Purge(id) => news.removed.push(*id),
         }
     }
     if !news.ended.is_empty() && !changes.payloads.is_empty() {

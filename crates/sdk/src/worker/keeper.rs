@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 
 use super::crew::{Crew, Order};
 use super::running::Running;
+use crate::time::Asking;
 
 /// How long an instance may be silent before it counts as dead, and how often it is heard of.
 pub(super) const TTL_MS: Ms = 30_000;
@@ -28,6 +29,14 @@ const HEARTBEAT_MS: Ms = TTL_MS / 3;
 const RENEW_MAX: usize = 10_000;
 
 type Call<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
+
+/// The answer to a renewal: when it was sent, for what, and what came of it.
+struct Renewed {
+    sent_at: Ms,
+    fences: Vec<Fence>,
+    results: Vec<Result<Renewal, Failure>>,
+    _asking: Asking,
+}
 
 /// Starts the keeper; it ends when it is told to stop.
 pub(super) fn start(crew: Arc<Crew>) -> std::io::Result<()> {
@@ -44,16 +53,16 @@ struct Keeper {
     disturbed: mpsc::UnboundedReceiver<ExecutionId>,
     /// Leases to look at now.
     urgent: Vec<Fence>,
-    renewal: Call<(Ms, Vec<Fence>, Vec<Result<Renewal, Failure>>)>,
-    heartbeat: Call<Result<Reply, Failure>>,
+    renewal: Call<Renewed>,
+    heartbeat: Call<(Result<Reply, Failure>, Asking)>,
     next_heartbeat: Ms,
 }
 
 /// What the keeper wakes up for.
 enum News {
     Order,
-    Renewed(Ms, Vec<Fence>, Vec<Result<Renewal, Failure>>),
-    Heard(Result<Reply, Failure>),
+    Renewed(Renewed),
+    Heard(Result<Reply, Failure>, Asking),
     Disturbed(ExecutionId),
     Time,
 }
@@ -83,14 +92,16 @@ impl Keeper {
         orders.mark_changed();
         let crew = self.crew.clone();
         loop {
+            // Whoever starts something from here on must say so: this look may not see it.
+            self.crew.keeper_wakes_at.store(Ms::MAX, Ordering::Release);
             let now = self.crew.fabric.time().now();
             let wake_at = self.look_after(now);
             self.crew.keeper_wakes_at.store(wake_at, Ordering::Release);
             let news = tokio::select! {
                 biased;
                 _ = orders.changed() => News::Order,
-                (sent_at, fences, results) = answer(&mut self.renewal) => News::Renewed(sent_at, fences, results),
-                reply = answer(&mut self.heartbeat) => News::Heard(reply),
+                renewed = answer(&mut self.renewal) => News::Renewed(renewed),
+                (reply, asking) = answer(&mut self.heartbeat) => News::Heard(reply, asking),
                 Some(id) = self.disturbed.recv() => News::Disturbed(id),
                 () = crew.keeper.notified() => News::Time,
                 () = alarm.until(wake_at) => News::Time,
@@ -101,8 +112,8 @@ impl Keeper {
                     Order::Work(instance) if instance != self.instance => self.serve(instance),
                     _ => {}
                 },
-                News::Renewed(sent_at, fences, results) => self.renewed(sent_at, &fences, results),
-                News::Heard(reply) => self.heard(&reply),
+                News::Renewed(renewed) => self.renewed(renewed),
+                News::Heard(reply, _asking) => self.heard(&reply),
                 News::Disturbed(id) => self.disturbed(id),
                 News::Time => {}
             }
@@ -147,7 +158,9 @@ impl Keeper {
         if now >= self.next_heartbeat && self.heartbeat.is_none() {
             self.next_heartbeat = now + HEARTBEAT_MS;
             let (engine, instance) = (self.crew.fabric.engine().clone(), self.instance);
-            self.heartbeat = Some(Box::pin(async move { engine.execute(Heartbeat { instance }).await }));
+            let asking = self.crew.fabric.time().asking();
+            self.heartbeat =
+                Some(Box::pin(async move { (engine.execute(Heartbeat { instance }).await, asking) }));
         }
         wake_at.max(now + 1)
     }
@@ -159,14 +172,15 @@ impl Keeper {
 
     fn renew(&mut self, now: Ms, fences: Vec<Fence>) {
         let engine = self.crew.fabric.engine().clone();
+        let _asking = self.crew.fabric.time().asking();
         // Counted from now: the lease cannot have been granted before it was asked for.
         self.renewal = Some(Box::pin(async move {
             let results = engine.renew(fences.clone()).await;
-            (now, fences, results)
+            Renewed { sent_at: now, fences, results, _asking }
         }));
     }
 
-    fn renewed(&mut self, sent_at: Ms, fences: &[Fence], results: Vec<Result<Renewal, Failure>>) {
+    fn renewed(&mut self, Renewed { sent_at, fences, results, _asking }: Renewed) {
         let now = self.crew.fabric.time().now();
         for (fence, result) in fences.iter().zip(results) {
             let Some(running) = self.find(fence.execution).filter(|it| it.fence() == *fence) else {

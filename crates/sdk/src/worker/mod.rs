@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::class::Capabilities;
+use ff_core::rejection::Invalid;
 use ff_core::{Capability, Kind, LaneName, Namespace, Payload, WorkerName};
 use serde::de::DeserializeOwned;
 
@@ -109,23 +110,24 @@ impl Worker {
         Worker { fabric: fabric.clone(), plan, handlers, data, concurrency: 64, grace }
     }
 
-    fn set(mut self, change: impl FnOnce(&mut Plan) -> Result<(), Error>) -> Worker {
-        if let Ok(plan) = &mut self.plan
-            && let Err(error) = change(plan)
-        {
-            self.plan = Err(error);
+    /// Sets something that was checked; the first thing that does not fit is what its runner hears.
+    fn set<T>(mut self, value: Result<T, Invalid>, put: impl FnOnce(&mut Plan, T)) -> Worker {
+        match (&mut self.plan, value) {
+            (Ok(plan), Ok(value)) => put(plan, value),
+            (Ok(_), Err(invalid)) => self.plan = Err(invalid.into()),
+            (Err(_), _) => {}
         }
         self
     }
 
     /// The name under which attempts and lists show it.
     pub fn name(self, name: &str) -> Worker {
-        self.set(|plan| Ok(plan.name = WorkerName::parse(name)?))
+        self.set(WorkerName::parse(name), |plan, name| plan.name = name)
     }
 
     /// A lane it serves; may be given several times. Without any it serves `default`.
     pub fn lane(self, name: &str) -> Worker {
-        self.set(|plan| Ok(plan.lanes.push(LaneName::parse(name)?)))
+        self.set(LaneName::parse(name), |plan, lane| plan.lanes.push(lane))
     }
 
     /// Several lanes it serves.
@@ -135,17 +137,17 @@ impl Worker {
 
     /// A namespace it serves; may be given several times. Without any it serves all.
     pub fn namespace(self, name: &str) -> Worker {
-        self.set(|plan| Ok(plan.namespaces.push(Namespace::parse(name)?)))
+        self.set(Namespace::parse(name), |plan, namespace| plan.namespaces.push(namespace))
     }
 
     /// A word that work may require; may be given several times.
     pub fn capability(self, word: &str) -> Worker {
-        self.set(|plan| Ok(plan.capabilities.push(Capability::parse(word)?)))
+        self.set(Capability::parse(word), |plan, word| plan.capabilities.push(word))
     }
 
     /// Which build of the program it is, for people who look at the list of workers.
     pub fn build(self, build: &str) -> Worker {
-        self.set(|plan| Ok(plan.build = Some(build.into())))
+        self.set(Ok(build.into()), |plan, build| plan.build = Some(build))
     }
 
     /// How many handlers run at the same time; 64 otherwise.
@@ -191,15 +193,15 @@ impl Worker {
     }
 
     fn handle(mut self, kind: &str, handler: handler::Handler) -> Worker {
-        let twice = || Error::invalid("kind", format!("{kind:?} has two handlers; give it one"));
-        match Kind::parse(kind) {
-            Ok(kind) if self.handlers.contains_key(&kind) => self.set(|_| Err(twice())),
-            Ok(kind) => {
-                self.handlers.insert(kind, handler);
-                self
-            }
-            Err(invalid) => self.set(|_| Err(invalid.into())),
+        let parsed = Kind::parse(kind).and_then(|kind| match self.handlers.contains_key(&kind) {
+            true => Err(Invalid::new("kind", format!("{kind:?} has two handlers; give it one"))),
+            false => Ok(kind),
+        });
+        match parsed {
+            Ok(kind) => drop(self.handlers.insert(kind, handler)),
+            Err(invalid) => return self.set(Err(invalid), |_, ()| {}),
         }
+        self
     }
 
     /// Runs until the process is asked to end (SIGTERM, SIGINT or ctrl-c), then drains.

@@ -103,7 +103,7 @@ async fn whatever_was_acknowledged_survives_a_kill_at_any_moment() {
         child.kill().unwrap();
         child.wait().unwrap();
         // What it had said before the end counts as well.
-        lines.map_while(Result::ok).for_each(|line| drop(said(&line).and_then(&mut learn)));
+        lines.map_while(Result::ok).for_each(|line| _ = said(&line).and_then(&mut learn));
 
         let store = SqliteStore::open(&file, Options::default()).unwrap();
         assert_eq!(store.check().await.unwrap(), Vec::<String>::new());

@@ -1,0 +1,116 @@
+//! Growth: does the drain stay as fast when much is waiting, or has ended?
+//!
+//! The work that waits is in the measured lane and class, with mixed priorities, and each measurement is made
+//! by a new process, so that nothing is in memory that a restarted server would not have.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use flowfabric::Submission;
+
+use super::drain::drain;
+use super::{bar, of_rounds};
+use crate::bed::{Bed, NOOP};
+use crate::figures::rss_mib;
+use crate::report::Report;
+use crate::{Args, Setting};
+
+/// How many are drained in each measurement.
+const MEASURED: usize = 10_000;
+const WAITING: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
+
+pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
+    anyhow::ensure!(setting.store == "sqlite", "growth restarts the process, so it needs sqlite");
+    let most = args.count.unwrap_or(1_000_000);
+    let mut report = Report::default();
+    let mut rates = Vec::new();
+    let mut base = 0.0;
+    for waiting in WAITING.into_iter().filter(|waiting| *waiting <= most) {
+        let measured = one(args, setting, waiting, 0, &mut report).await?;
+        if waiting == 10_000 {
+            base = measured;
+        }
+        rates.push(measured);
+        report.more.insert(format!("rate, {waiting} waiting"), measured);
+    }
+    let finished = one(args, setting, MEASURED, most, &mut report).await?;
+    report.more.insert(format!("rate, {most} finished"), finished);
+    let last = rates.last().copied().unwrap_or(0.0);
+    let figures = of_rounds(rates, most);
+    report.rate_per_s = last;
+    report.rounds = figures.rounds;
+    report.spread = figures.spread;
+    report.count = most;
+    if base > 0.0 {
+        report.more.insert("most waiting, of 10 k".to_owned(), last / base);
+        report.more.insert("most finished, of 10 k".to_owned(), finished / base);
+    }
+    Ok(report)
+}
+
+/// Fills a store, and has a new process drain some of it.
+async fn one(
+    args: &Args,
+    setting: &Setting,
+    waiting: usize,
+    finished: usize,
+    report: &mut Report,
+) -> anyhow::Result<f64> {
+    let bed = Bed::make(args, setting, false).await?;
+    if finished > 0 {
+        let bar = bar(&format!("submitting {finished}"), finished as u64);
+        bed.fill(finished, |_| Submission::new(NOOP, &()), |sent| bar.set_position(sent as u64)).await?;
+        bar.finish_and_clear();
+        drain(&bed, args, finished, &format!("finishing {finished}")).await?;
+    }
+    let progress = bar(&format!("submitting {waiting}"), waiting as u64);
+    let mixed = |n: usize| Submission::new(NOOP, &()).priority((n % 7) as i32 - 3);
+    bed.fill(waiting, mixed, |sent| progress.set_position(sent as u64)).await?;
+    progress.finish_and_clear();
+    let file = bed.folder.join("bench.db");
+    bed.fabric.shutdown(Duration::from_secs(30)).await;
+    let output = tokio::task::spawn_blocking({
+        let (file, concurrency) = (file.clone(), args.concurrency);
+        move || {
+            std::process::Command::new(std::env::current_exe()?)
+                .args(["bench", "--concurrency", &concurrency.to_string(), "--measure"])
+                .arg(file)
+                .output()
+        }
+    })
+    .await??;
+    let text = String::from_utf8_lossy(&output.stdout);
+    anyhow::ensure!(
+        output.status.success(),
+        "the measurement failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let measured: serde_json::Value =
+        serde_json::from_str(text.trim()).context("the measurement's answer")?;
+    let number = |name: &str| measured[name].as_f64().unwrap_or(0.0);
+    if waiting >= 1_000_000 {
+        report.more.insert("MiB, 1 M waiting".to_owned(), number("rss_open_mib"));
+        report.more.insert("MiB, after draining some".to_owned(), number("rss_mib"));
+    }
+    report.rss_mib = report.rss_mib.max(number("rss_mib"));
+    report.problems.extend(bed.close().await?);
+    Ok(number("rate_per_s"))
+}
+
+/// The measuring process: drains what is there, at most [`MEASURED`], and prints what it saw.
+pub async fn measure(file: &Path, args: &Args) -> anyhow::Result<()> {
+    let bed = Bed::open(file).await?;
+    let filter = flowfabric::Filter { states: vec![flowfabric::PublicState::Waiting], ..Default::default() };
+    let waiting = bed.fabric.count(&filter).await?.count as usize;
+    let rss_open_mib = rss_mib();
+    let count = waiting.min(MEASURED);
+    let rate_per_s = drain(&bed, args, count, "measuring").await?;
+    let rss_mib = rss_mib();
+    bed.fabric.shutdown(Duration::from_secs(30)).await;
+    println!(
+        "{}",
+        serde_json::json!({ "rate_per_s": rate_per_s, "rss_mib": rss_mib, "rss_open_mib": rss_open_mib })
+    );
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! The scenarios, and what they share: rounds, progress, the raw limit.
+
+pub mod capability;
+pub mod drain;
+pub mod growth;
+pub mod latency;
+pub mod steady;
+pub mod submit;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ff_store_sqlite::Stats;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::figures::{median, rss_mib};
+use crate::report::{PerExecution, Report};
+use crate::{Args, Setting};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Scenario {
+    Drain,
+    Steady,
+    Latency,
+    Submit,
+    Bulk,
+    Capability,
+    Growth,
+}
+
+impl Scenario {
+    pub const ALL: [Scenario; 7] = [
+        Scenario::Drain,
+        Scenario::Steady,
+        Scenario::Latency,
+        Scenario::Submit,
+        Scenario::Bulk,
+        Scenario::Capability,
+        Scenario::Growth,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Scenario::Drain => "drain",
+            Scenario::Steady => "steady",
+            Scenario::Latency => "latency",
+            Scenario::Submit => "submit",
+            Scenario::Bulk => "bulk",
+            Scenario::Capability => "capability",
+            Scenario::Growth => "growth",
+        }
+    }
+
+    pub fn about(self) -> &'static str {
+        match self {
+            Scenario::Drain => "20,000 no-op executions submitted before; until the last ending is durable",
+            Scenario::Steady => "submit, run and end at the same time for 20 s",
+            Scenario::Latency => "one at a time, 500 times, from submit to result",
+            Scenario::Submit => "single submits from 16 and from 64 callers at once",
+            Scenario::Bulk => "submits of 1,000 at a time",
+            Scenario::Capability => {
+                "drain over 10 capability classes, workers with 1 to 5 of them, beside a plain drain"
+            }
+            Scenario::Growth => {
+                "drain rate with 1 k, 10 k, 100 k and 1 M waiting, and with 1 M finished behind"
+            }
+        }
+    }
+
+    pub async fn run(self, args: &Args, setting: &Setting) -> anyhow::Result<Report> {
+        let mut report = match self {
+            Scenario::Drain => drain::run(args, setting).await,
+            Scenario::Steady => steady::run(args, setting).await,
+            Scenario::Latency => latency::run(args, setting).await,
+            Scenario::Submit => submit::single(args, setting).await,
+            Scenario::Bulk => submit::bulk(args, setting).await,
+            Scenario::Capability => capability::run(args, setting).await,
+            Scenario::Growth => growth::run(args, setting).await,
+        }?;
+        report.scenario = self.word().to_owned();
+        report.store = setting.store.clone();
+        report.rss_mib = report.rss_mib.max(rss_mib());
+        report.settings.extend(settings(args, setting));
+        Ok(report)
+    }
+}
+
+fn settings(args: &Args, setting: &Setting) -> BTreeMap<String, String> {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let synchronous = if setting.store == "sqlite" { "full" } else { "none" };
+    [
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("build", if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned()),
+        ("cores", cores.to_string()),
+        ("concurrency", args.concurrency.to_string()),
+        ("synchronous", synchronous.to_owned()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+/// A bar on standard error, where a person is watching.
+pub fn bar(name: &str, length: u64) -> ProgressBar {
+    let bar = ProgressBar::new(length);
+    if let Ok(style) = ProgressStyle::with_template("{prefix:<22} {wide_bar} {pos}/{len} {per_sec}") {
+        bar.set_style(style);
+    }
+    bar.set_prefix(name.to_owned());
+    bar
+}
+
+/// A report of the rounds' rates.
+pub fn of_rounds(rounds: Vec<f64>, count: usize) -> Report {
+    let middle = median(&rounds);
+    let (low, high) =
+        rounds.iter().fold((f64::MAX, f64::MIN), |(low, high), rate| (low.min(*rate), high.max(*rate)));
+    let spread = if middle > 0.0 { (high - low) / middle } else { 0.0 };
+    Report { rate_per_s: middle, spread, count, rounds, ..Report::default() }
+}
+
+pub fn rate(count: usize, time: Duration) -> f64 {
+    count as f64 / time.as_secs_f64().max(1e-9)
+}
+
+/// What the store did between two looks, for one execution.
+pub fn add_store_cost(report: &mut Report, before: Option<Stats>, after: Option<Stats>, count: usize) {
+    let (Some(before), Some(after)) = (before, after) else { return };
+    let per = |before: u64, after: u64| (after - before) as f64 / count.max(1) as f64;
+    report.per_execution = Some(PerExecution {
+        commits: per(before.commits, after.commits),
+        statements: per(before.statements, after.statements),
+        rows: per(before.rows, after.rows),
+        wal_bytes: per(before.wal_bytes, after.wal_bytes),
+        raw_rows: None,
+    });
+    let earlier: BTreeMap<u64, u64> = before.batches.into_iter().collect();
+    for (most, count) in after.batches {
+        let new = count - earlier.get(&most).copied().unwrap_or(0);
+        if new > 0 {
+            report.batches.insert(format!("{most:>6}").trim().to_owned(), new);
+        }
+    }
+}
