@@ -247,7 +247,7 @@ async fn retries(stage: &Stage) -> Result<Verdict, Problem> {
 
 async fn bad_input(stage: &Stage) -> Result<Verdict, Problem> {
     let part = Part::BadInput;
-    let runs = submit(stage, vec![task(part, "parse", "seven").attempts(5)]).await?;
+    let runs = submit(stage, vec![task(part, "parse", "seven").priority(10).attempts(5)]).await?;
     let (good, attempts) = ended(part, &runs).await?;
     let execution = runs[0].get().await?;
     let error = execution.end().and_then(|end| end.error.as_ref()).map_or("", |error| &error.message);

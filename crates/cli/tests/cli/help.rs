@@ -45,7 +45,7 @@ fn every_command_has_help() {
 fn completions_name_the_commands() {
     let stand = Stand::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        assert!(stand.ok(["doctor", "bench", "completions", shell]).contains("submit"), "{shell}");
+        assert!(stand.ok(["completions", shell]).contains("submit"), "{shell}");
     }
 }
 

@@ -1,5 +1,8 @@
 //! The built binary, run as people and programs run it. Each test has a folder and a store of its own.
 
+// A stand that cannot be set up is a failed test.
+#![allow(clippy::unwrap_used)]
+
 mod bad_input;
 mod demo;
 mod help;
