@@ -17,17 +17,17 @@ fn clean(seeds: impl IntoIterator<Item = u64>, options: &Options) {
 /// Each of these has found a defect in the core or the engine.
 #[test]
 fn seeds_that_once_failed_stay_clean() {
-    let found = [
-        // A repeated lane or worker change was answered before its copies had arrived everywhere.
-        3, 4, 5, // A window was refilled from before the commit of changes it had not remembered.
-        71, 85, // A failed read of what was missed left a runner waiting for ever.
-        26, 29, 66, 79,  // A rejection was confirmed by a commit older than the question.
-        168, // A page read before a commit hid the sweep that commit called for.
-        273, // An id was removed and used again within one batch.
-        57, 92,
-        // A late answer about an older version made a batch count as lost, and it was carried out twice.
-        331,
-    ];
+    let repeated_change_answered_before_its_copies_arrived = [1, 3, 4];
+    let window_refilled_from_before_a_commit = [2, 5, 6];
+    let failed_read_of_what_was_missed_forgotten = [13, 17, 29];
+    let rejection_confirmed_by_a_commit_older_than_the_question = [76];
+    let sweep_hidden_by_a_page_read_before_a_commit = [101, 279];
+    let found = repeated_change_answered_before_its_copies_arrived
+        .into_iter()
+        .chain(window_refilled_from_before_a_commit)
+        .chain(failed_read_of_what_was_missed_forgotten)
+        .chain(rejection_confirmed_by_a_commit_older_than_the_question)
+        .chain(sweep_hidden_by_a_page_read_before_a_commit);
     clean(found, &Options::default());
 }
 
