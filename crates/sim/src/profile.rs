@@ -75,7 +75,7 @@ impl Profile {
         let (answer_lost, commit_lost, commit_late) = (rate(500), rate(500), rate(500));
         let (unavailable, refused, poison) = (rate(400), rate(200), rate(300));
         let load_failed = rate(500);
-        let (crash, outage, clock_jump) = (rate(2_500), rate(800), rate(500));
+        let (crash, outage, clock_jump) = (rate(3_500), rate(3_000), rate(3_000));
         let machine = MachineConfig {
             batch_max: *rng.pick(&[2, 8, 64, 2_048]),
             pipeline: *rng.pick(&[1, 2]),
