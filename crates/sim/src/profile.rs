@@ -58,14 +58,24 @@ impl Profile {
     pub fn draw(rng: &mut Rng, steps: Option<u64>, bug: Option<Bug>) -> Profile {
         // Some seeds are calm, so that what only shows without faults shows too.
         let fierce = *rng.pick(&[0, 1, 2, 4, 6]);
-        let mut rate = |max: i64| (rng.range(0, max) * rng.range(0, 1) * fierce / 2) as Rate;
+        // Some shake the store and nothing else: races around commits and loads need several of its faults at
+        // once, and lost messages only keep commands away.
+        let store_only = rng.chance(3_000);
+        let mut rate = |max: i64| match store_only {
+            true => 0,
+            false => (rng.range(0, max) * rng.range(0, 1) * fierce / 2) as Rate,
+        };
         let (lost, late, doubled) = (rate(1_000), rate(1_500), rate(1_000));
+        let (worker_pause, worker_kill, stale_fence) = (rate(3_000), rate(2_000), rate(3_000));
+        let mut rate = |max: i64| match store_only {
+            true => rng.range(max / 4, max * 2) as Rate,
+            false => (rng.range(0, max) * rng.range(0, 1) * fierce / 2) as Rate,
+        };
         let (store_late, conflict) = (rate(1_000), rate(400));
         let (answer_lost, commit_lost, commit_late) = (rate(500), rate(500), rate(500));
         let (unavailable, refused, poison) = (rate(400), rate(200), rate(300));
         let load_failed = rate(500);
-        let (crash, outage, clock_jump) = (rate(2_500), rate(800), rate(500));
-        let (worker_pause, worker_kill, stale_fence) = (rate(3_000), rate(2_000), rate(3_000));
+        let (crash, outage, clock_jump) = (rate(3_500), rate(3_000), rate(3_000));
         let machine = MachineConfig {
             batch_max: *rng.pick(&[2, 8, 64, 2_048]),
             pipeline: *rng.pick(&[1, 2]),

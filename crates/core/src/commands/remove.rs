@@ -78,4 +78,23 @@ mod tests {
             assert_eq!(bench.ok(create.clone()), Reply::Created { execution: create.id, existing: false });
         }
     }
+
+    #[test]
+    fn an_id_removed_and_used_again_in_one_batch_starts_anew() {
+        let mut bench = Bench::new();
+        let first = bench.active();
+        bench.ok(super::super::Release { fence: first });
+        let second = bench.claim();
+        bench.ok(complete(second));
+        bench.batch_size = 0;
+        let remove = Remove { execution: first.execution, actor: "a".into(), cause: "c".into() };
+        bench.ok(remove);
+        let again = bench.submission();
+        bench.ok(super::super::Create { id: first.execution, priority: 7, ..again });
+        bench.commit();
+        let it = bench.get(first.execution);
+        assert_eq!((it.attempt_number(), it.live.epoch, it.live.priority), (0, 0, 7));
+        let left = bench.store.attempts.keys().filter(|(id, _)| *id == first.execution).count();
+        assert_eq!(left, 0, "nothing of the first bearer of the id stays");
+    }
 }

@@ -143,7 +143,8 @@ impl World {
 
     /// How long a message takes between a server and the store.
     pub(super) fn store_delay(&mut self) -> Ms {
-        let most = if self.fault(self.profile.store_late, Fault::StoreLate) { 2_500 } else { 3 };
+        let late = self.fault(self.profile.store_late, Fault::StoreLate);
+        let most = if late { *self.rng.pick(&[20, 200, 2_500]) } else { 3 };
         self.rng.range(0, most)
     }
 }
