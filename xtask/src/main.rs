@@ -1,1 +1,40 @@
-fn main() {}
+//! `cargo xtask`: the commands of this repository.
+
+mod count;
+mod steps;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test                 everything: format, lints, unit and conformance tests, the simulator for a
+                       minute, CLI snapshots, documentation examples; ends with 'N passed, M failed'
+  test --quick         the same with five seconds of simulator
+  sim [ARGS]           the simulator: --seconds N, --seed N, --seeds N, --bug NAME
+  demo                 what `cargo run --release -- demo` shows
+
+Examples
+  cargo xtask test
+  cargo xtask sim --seconds 60
+  cargo xtask sim --bug no-version-check
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["test"] => steps::test(60),
+        ["test", "--quick"] => steps::test(5),
+        ["sim", rest @ ..] => steps::sim(rest),
+        ["demo", rest @ ..] => steps::demo(rest),
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        other => {
+            eprintln!("error: there is no command {:?}\n\n{HELP}", other.join(" "));
+            ExitCode::from(2)
+        }
+    }
+}

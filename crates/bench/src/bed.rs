@@ -22,7 +22,7 @@ static NUMBER: AtomicUsize = AtomicUsize::new(0);
 /// A fresh store and a fabric on it.
 pub struct Bed {
     pub fabric: Fabric,
-    store: Arc<dyn Store>,
+    memory: Option<Arc<MemoryStore>>,
     sqlite: Option<Arc<SqliteStore>>,
     recording: Option<Arc<Recording>>,
     pub folder: PathBuf,
@@ -48,26 +48,27 @@ impl Bed {
             "memory" => None,
             other => anyhow::bail!("bench runs on sqlite or memory, not on {other:?}"),
         };
-        let plain: Arc<dyn Store> = match &sqlite {
-            Some(sqlite) => sqlite.clone(),
-            None => Arc::new(MemoryStore::new(1)),
+        let memory = sqlite.is_none().then(|| Arc::new(MemoryStore::new(1)));
+        let plain: Arc<dyn Store> = match (&sqlite, &memory) {
+            (Some(sqlite), _) => sqlite.clone(),
+            (None, Some(memory)) => memory.clone(),
+            (None, None) => anyhow::bail!("there is no store"),
         };
         let recording = record.then(|| Arc::new(Recording::new(plain.clone())));
         let store: Arc<dyn Store> = match &recording {
             Some(recording) => recording.clone(),
             None => plain,
         };
-        let fabric = Fabric::on_store(store.clone(), Options::new()).await?;
-        Ok(Bed { fabric, store, sqlite, recording, folder, _temporary: temporary })
+        let fabric = Fabric::on_store(store, Options::new()).await?;
+        Ok(Bed { fabric, memory, sqlite, recording, folder, _temporary: temporary })
     }
 
     /// Opens a fabric on an existing file.
     pub async fn open(file: &Path) -> anyhow::Result<Bed> {
         let sqlite = Arc::new(SqliteStore::open(file, Default::default())?);
-        let store: Arc<dyn Store> = sqlite.clone();
-        let fabric = Fabric::on_store(store.clone(), Options::new()).await?;
+        let fabric = Fabric::on_store(sqlite.clone(), Options::new()).await?;
         let folder = file.parent().unwrap_or(Path::new(".")).to_owned();
-        Ok(Bed { fabric, store, sqlite: Some(sqlite), recording: None, folder, _temporary: None })
+        Ok(Bed { fabric, memory: None, sqlite: Some(sqlite), recording: None, folder, _temporary: None })
     }
 
     /// Copies the store as it is now into a file.
@@ -140,11 +141,14 @@ impl Bed {
     /// Stops the fabric and checks that everything in the store agrees.
     pub async fn close(self) -> anyhow::Result<Vec<String>> {
         self.fabric.shutdown(Duration::from_secs(30)).await;
-        let findings = ff_engine::doctor::examine(&*self.store).await?;
-        self.store.close().await;
-        if self._temporary.is_none()
-            && self.folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("bench-"))
-        {
+        let store: Arc<dyn Store> = match &self.memory {
+            Some(memory) => Arc::new(memory.another()),
+            None => Arc::new(SqliteStore::open(self.folder.join("bench.db"), Default::default())?),
+        };
+        let findings = ff_engine::doctor::examine(&*store).await?;
+        store.close().await;
+        let named = self.folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("bench-"));
+        if self._temporary.is_none() && named {
             let _ = std::fs::remove_dir_all(&self.folder);
         }
         Ok(findings.problems)

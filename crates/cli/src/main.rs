@@ -1,1 +1,53 @@
-fn main() {}
+//! The `flowfabric` command.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | what the command line accepts, and its environment | `cli.rs` |
+//! | flag, environment, file, default: which wins | `settings.rs` |
+//! | opening the store and leaving it | `session.rs` |
+//! | what goes wrong, and the exit codes | `problem.rs` |
+//! | tables, times and JSON | `view.rs` |
+//! | times, tags and states as people write them | `parse.rs` |
+//! | running a program for each execution | `program.rs` |
+//! | one command | `commands/` |
+//! | the demonstration | `demo/` |
+
+mod cli;
+mod commands;
+mod demo;
+mod parse;
+mod problem;
+mod program;
+mod session;
+mod settings;
+mod signals;
+mod view;
+
+use std::process::ExitCode;
+
+use crate::problem::Problem;
+
+fn main() -> ExitCode {
+    let (cli, json) = match cli::read() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => problem.report(json),
+    }
+}
+
+fn run(cli: cli::Cli) -> Result<(), Problem> {
+    let settings = settings::Settings::gather(&cli.global)?;
+    settings.start_logging()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Problem::error(format!("cannot start: {error}")))?;
+    let result = runtime.block_on(commands::run(cli.command, settings));
+    // A question that still reads the standard input must not keep the process.
+    runtime.shutdown_background();
+    result
+}

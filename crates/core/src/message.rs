@@ -16,6 +16,17 @@ pub enum Message {
     Worker(WorkerInstance),
 }
 
+impl Message {
+    /// Whether both are copies of the same record.
+    pub fn is_about_the_same(&self, other: &Message) -> bool {
+        match (self, other) {
+            (Message::Lane(one), Message::Lane(other)) => one.name == other.name,
+            (Message::Worker(one), Message::Worker(other)) => one.instance == other.instance,
+            _ => false,
+        }
+    }
+}
+
 /// What a partition knows of its exchange with another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {

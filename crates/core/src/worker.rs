@@ -63,6 +63,11 @@ impl WorkerInstance {
         self.died_at.map(|at| at.saturating_add(DEAD_KEPT_MS))
     }
 
+    /// What other partitions are told: only the home watches over its silence.
+    pub fn copy(&self) -> WorkerInstance {
+        WorkerInstance { expires_at: None, timer: None, ..self.clone() }
+    }
+
     /// The agenda entries that this record calls for.
     pub fn agenda(&self) -> impl Iterator<Item = AgendaKey> {
         let timer = self.timer.map(|due| AgendaKey { due, subject: Subject::WorkerTimer(self.instance) });

@@ -32,6 +32,8 @@ const RECENT_MAX: usize = 8_192;
 const LIVE_MAX: usize = 1 << 18;
 /// How often the ends of other processes are looked for.
 const GONE_MS: Ms = 1_000;
+/// How long saying goodbye to the store may take; whoever comes later notices the end all the same.
+const LEAVING: Duration = Duration::from_secs(2);
 /// How many messages are taken in before the machine gets its turn.
 const INTAKE_MAX: usize = 8_192;
 
@@ -182,6 +184,8 @@ pub(crate) struct Driver {
     next_gone: Ms,
     gone_asked: bool,
     shutdown: Option<(Ms, Vec<oneshot::Sender<ShutdownReport>>)>,
+    /// What was left when it was over.
+    report: ShutdownReport,
 }
 
 impl Driver {
@@ -219,6 +223,7 @@ impl Driver {
             next_gone: 0,
             gone_asked: false,
             shutdown: None,
+            report: ShutdownReport::default(),
         }
     }
 
@@ -230,7 +235,7 @@ impl Driver {
         }
     }
 
-    pub async fn run(mut self) {
+    pub async fn run(mut self, server: String) {
         loop {
             self.wait().await;
             let at = self.at();
@@ -238,7 +243,9 @@ impl Driver {
             self.machine.turn(at);
             self.carry_out(at);
             if self.is_over(at) {
-                return;
+                // Whoever asked may close the store as soon as it is answered.
+                let _ = tokio::time::timeout(LEAVING, self.store.leave(server)).await;
+                return self.say_goodbye();
             }
         }
     }
@@ -298,12 +305,14 @@ impl Driver {
 
     /// Looks for what other processes did, now and then.
     fn look_around(&mut self, at: Ms) {
+        let pause =
+            if self.somebody_waits() { self.config.status_busy_ms } else { self.config.status_idle_ms };
         if at >= self.next_status {
-            let pause =
-                if self.somebody_waits() { self.config.status_busy_ms } else { self.config.status_idle_ms };
             self.next_status = at + pause;
             self.machine.ask_status();
         }
+        // Whoever has just begun to wait does not sit out the long pause.
+        self.next_status = self.next_status.min(at + pause);
         if at >= self.next_gone && !self.gone_asked {
             self.next_gone = at + GONE_MS;
             self.gone_asked = true;
@@ -428,7 +437,7 @@ impl Driver {
                 })),
                 Output::Written { partition, number } => self.ops.push(Box::pin(async move {
                     let result = store.written(partition, number).await;
-                    Done::Inputs(vec![Input::Written { partition, result }])
+                    Done::Inputs(vec![Input::Written { partition, number, result }])
                 })),
                 Output::Missed { partition, number } => self.ops.push(Box::pin(async move {
                     let result = store.missed(partition, number).await;
@@ -758,7 +767,7 @@ impl Driver {
         let abandoned = self.machine.abandon();
         self.carry_out(at);
         let unanswered = if in_flight == 0 { 0 } else { self.slots.len() };
-        let report = ShutdownReport { abandoned, unanswered };
+        self.report = ShutdownReport { abandoned, unanswered };
         for (_, slot) in self.slots.drain() {
             match slot {
                 Waiter::One(answer) => drop(answer.send(Err(Failure::OutcomeUnknown))),
@@ -773,10 +782,13 @@ impl Driver {
         for (_, waits) in self.waits.drain() {
             waits.into_iter().for_each(|answer| drop(answer.send(Err(Failure::ShuttingDown))));
         }
-        if let Some((_, answers)) = self.shutdown.take() {
-            answers.into_iter().for_each(|answer| drop(answer.send(report.clone())));
-        }
         true
+    }
+
+    fn say_goodbye(mut self) {
+        if let Some((_, answers)) = self.shutdown.take() {
+            answers.into_iter().for_each(|answer| drop(answer.send(self.report.clone())));
+        }
     }
 }
 

@@ -68,7 +68,7 @@ impl Engine {
         });
         let (requests, receiver) = mpsc::unbounded_channel();
         let driver = Driver::new(store.clone(), config.clone(), shared.clone(), receiver, mix(seed ^ 1));
-        spawn_driver(driver, store.clone(), server.clone())?;
+        spawn_driver(driver, server.clone())?;
         let random = AtomicU64::new(mix(seed ^ 2));
         let (partitions, next_route) = (info.partitions, AtomicUsize::new(0));
         let inner = Inner { store, config, shared, requests, server, partitions, random, next_route };
@@ -414,15 +414,10 @@ fn not_found(id: ExecutionId) -> Failure {
 
 /// The engine has a thread of its own, so that handlers that block their runtime do not delay renewals and
 /// timers.
-fn spawn_driver(driver: Driver, store: Arc<dyn Store>, server: String) -> Result<(), StoreError> {
+fn spawn_driver(driver: Driver, server: String) -> Result<(), StoreError> {
     let failed = |error: std::io::Error| StoreError::Unavailable(format!("cannot start the engine: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-    let run = move || {
-        runtime.block_on(async {
-            driver.run().await;
-            let _ = store.leave(server).await;
-        });
-    };
+    let run = move || runtime.block_on(driver.run(server));
     std::thread::Builder::new().name("flowfabric".to_owned()).spawn(run).map_err(failed)?;
     Ok(())
 }

@@ -278,6 +278,23 @@ async fn rejections_name_what_is_wrong_and_change_nothing() {
 }
 
 #[tokio::test]
+async fn whoever_begins_to_wait_does_not_sit_out_the_pause_of_an_idle_engine() {
+    let store = Arc::new(MemoryStore::new(1));
+    let config = EngineConfig { status_idle_ms: 3_600_000, status_busy_ms: 10, ..EngineConfig::default() };
+    let idle = Engine::start(store.clone(), config).await.unwrap();
+    // Answered after the engine has looked around for the first time and has found nobody waiting.
+    idle.stats().await.unwrap();
+    let other = engine_on(&store).await;
+    let id = submit(&other).await;
+    let waiting = tokio::spawn(async move { idle.wait(id).await });
+    let poll = worker(&other).await;
+    let tasks = claim(&other, &poll, 1).await;
+    complete(&other, &tasks[0]).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    assert_eq!(ended.unwrap().unwrap().unwrap().execution.public_state(), PublicState::Completed);
+}
+
+#[tokio::test]
 async fn the_doctor_finds_a_store_in_order_and_notices_when_it_is_not() {
     let (store, engine) = fresh(3).await;
     let poll = worker(&engine).await;

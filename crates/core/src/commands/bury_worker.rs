@@ -20,11 +20,12 @@ pub struct BuryWorker {
 
 impl BuryWorker {
     pub(super) fn decide(&self, ws: &mut Workspace, now: Ms) -> Decision {
-        let Some(worker) = ws.worker(self.instance) else {
+        let Some(worker) = ws.worker(self.instance).cloned() else {
             return Err(Rejection::NotFound { what: "worker instance", id: self.instance.to_string() }.into());
         };
         if worker.mode == WorkerMode::Dead {
-            return Ok(Reply::Worker { mode: WorkerMode::Dead, deliveries: ws.newest_deliveries() });
+            let deliveries = ws.broadcast_again(Message::Worker(worker.copy()), now);
+            return Ok(Reply::Worker { mode: WorkerMode::Dead, deliveries });
         }
         let deliveries = bury(ws, self.instance, now, &self.actor, &self.cause);
         Ok(Reply::Worker { mode: WorkerMode::Dead, deliveries })

@@ -24,7 +24,8 @@ impl DrainWorker {
             return Err(Rejection::NotFound { what: "worker instance", id: self.instance.to_string() }.into());
         };
         if worker.mode != WorkerMode::Active {
-            return Ok(Reply::Worker { mode: worker.mode, deliveries: ws.newest_deliveries() });
+            let deliveries = ws.broadcast_again(Message::Worker(worker.copy()), now);
+            return Ok(Reply::Worker { mode: worker.mode, deliveries });
         }
         let worker = WorkerInstance {
             mode: WorkerMode::Draining,
@@ -36,7 +37,7 @@ impl DrainWorker {
         let by = By::new(&self.actor, &self.cause);
         let (name, instance) = (worker.name.clone(), worker.instance);
         ws.emit_global(None, now, Fact::WorkerDrained { worker: name, instance, by });
-        let copy = WorkerInstance { expires_at: None, timer: None, ..worker.clone() };
+        let copy = worker.copy();
         ws.put_worker(worker);
         let deliveries = ws.broadcast(Message::Worker(copy), now);
         Ok(Reply::Worker { mode: WorkerMode::Draining, deliveries })

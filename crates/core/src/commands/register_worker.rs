@@ -46,14 +46,17 @@ impl RegisterWorker {
     }
 
     pub(super) fn decide(&self, ws: &mut Workspace, now: Ms) -> Decision {
-        if let Some(worker) = ws.worker(self.instance) {
+        if let Some(worker) = ws.worker(self.instance).cloned() {
             // A repeated registration finds the first; an instance that died must come back as a new one.
             return match (worker.mode, worker.died_at) {
                 (WorkerMode::Dead, at) => {
                     let instance = self.instance.to_string();
                     Err(Rejection::WorkerDead { instance, at: at.unwrap_or(0) }.into())
                 }
-                (mode, _) => Ok(Reply::Worker { mode, deliveries: ws.newest_deliveries() }),
+                (mode, _) => {
+                    let deliveries = ws.broadcast_again(Message::Worker(worker.copy()), now);
+                    Ok(Reply::Worker { mode, deliveries })
+                }
             };
         }
         let expires_at = now.saturating_add(self.ttl_ms);
@@ -75,7 +78,7 @@ impl RegisterWorker {
             actor: "".into(),
             cause: "".into(),
         };
-        let copy = WorkerInstance { expires_at: None, timer: None, ..worker.clone() };
+        let copy = worker.copy();
         let (name, instance) = (worker.name.clone(), worker.instance);
         ws.emit_global(None, now, Fact::WorkerRegistered { worker: name, instance });
         ws.put_worker(worker);

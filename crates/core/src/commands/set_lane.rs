@@ -49,7 +49,8 @@ impl SetLane {
             ..(*before).clone()
         };
         if lane == *before && before.revision > 0 {
-            return Ok(Reply::Lane { lane: before, deliveries: ws.newest_deliveries() });
+            let deliveries = ws.broadcast_again(Message::Lane(lane), now);
+            return Ok(Reply::Lane { lane: before, deliveries });
         }
         lane.revision += 1;
         lane.changed_at = now;

@@ -410,13 +410,15 @@ impl Workspace {
         deliveries
     }
 
-    /// The newest message to every other partition: a change that was sent before has arrived everywhere
-    /// once these have.
-    pub fn newest_deliveries(&self) -> Vec<Delivery> {
-        let links = self.links.values().filter(|link| link.sent > 0);
-        let mut list: Vec<_> = links.map(|link| Delivery { to: link.peer, number: link.sent }).collect();
-        list.sort_by_key(|delivery| delivery.to);
-        list
+    /// Sends a copy once more if an earlier one may not have arrived everywhere, so that whoever repeats a
+    /// call waits as long as the first caller had to.
+    pub fn broadcast_again(&mut self, message: Message, now: Ms) -> Vec<Delivery> {
+        let same = |it: &Option<Arc<Message>>| it.as_ref().is_some_and(|it| it.is_about_the_same(&message));
+        let all_known = self.agenda.mark() >= now;
+        if all_known && !self.agenda.iter().any(|(_, it)| same(it)) {
+            return Vec::new();
+        }
+        self.broadcast(message, now)
     }
 
     /// Deletes an agenda entry that no record derives: a delivered message, or a stray.

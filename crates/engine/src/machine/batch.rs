@@ -54,6 +54,8 @@ pub(super) struct Batch {
     /// The workspace's number of it.
     pub number: u64,
     pub decided: Vec<Decided>,
+    /// Replies that wrote nothing, decided before it on the view it builds on.
+    pub confirms: Vec<Decided>,
     /// Records it changed, which are wrong in the cache if it fails.
     pub keys: Vec<Key>,
     /// Messages to other partitions, which leave when it is committed.

@@ -2,7 +2,7 @@
 
 use ff_core::agenda::{AgendaKey, Subject};
 use ff_core::commands::{Acknowledge, Apply};
-use ff_core::{Ms, PartitionId, Reply};
+use ff_core::{Command, Ms, PartitionId, Reply};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
@@ -10,6 +10,9 @@ use super::batch::{Global, Origin, Pending};
 use super::runner::Runner;
 use super::{Output, Ticket};
 use crate::failure::Failure;
+
+/// How long a message that was refused waits before it is sent again.
+const RETRY_MS: Ms = 50;
 
 #[derive(Debug)]
 struct Wait {
@@ -24,6 +27,10 @@ pub(super) struct Deliveries {
     /// Messages that are on their way, so that none is sent twice at once.
     under_way: FxHashSet<(PartitionId, AgendaKey)>,
     waits: Vec<Wait>,
+    /// Messages that a reply waits for and that were refused, because an earlier one was missing. Another
+    /// server may deliver and acknowledge them, and then no agenda speaks of them any more.
+    refused: Vec<(PartitionId, AgendaKey, Arc<ff_core::message::Message>)>,
+    retry_at: Option<Ms>,
 }
 
 impl Deliveries {
@@ -47,11 +54,11 @@ impl Deliveries {
     pub fn done(
         &mut self,
         partition: PartitionId,
-        origin: Origin,
+        pending: Pending,
         result: Result<Reply, Failure>,
         runners: &mut [Runner],
     ) {
-        match origin {
+        match pending.origin {
             Origin::Delivery { from, entry } => match (&result, entry.subject) {
                 (Ok(Reply::Applied), Subject::Deliver { to, number }) => {
                     self.note_applied(from, to, number);
@@ -61,11 +68,37 @@ impl Deliveries {
                     runners[from.index()].enqueue_internal(pending);
                 }
                 // Refused because an earlier one is missing: the earlier one is sent first next time.
-                _ => drop(self.under_way.remove(&(from, entry))),
+                (_, subject) => {
+                    self.under_way.remove(&(from, entry));
+                    if let (Command::Apply(apply), Subject::Deliver { to, number }) =
+                        (pending.command, subject)
+                        && self.waits.iter().any(|wait| wait.open.contains(&(from, to, number)))
+                    {
+                        self.refused.push((from, entry, apply.message));
+                    }
+                }
             },
             Origin::Acknowledgement(entry) => drop(self.under_way.remove(&(partition, entry))),
             _ => {}
         }
+    }
+
+    /// Sends again, after a pause, what was refused and is still waited for.
+    pub fn send_refused(&mut self, at: Ms, runners: &mut [Runner]) {
+        if self.refused.is_empty() {
+            return;
+        }
+        if at < *self.retry_at.get_or_insert(at + RETRY_MS) {
+            return;
+        }
+        self.retry_at = None;
+        for (from, entry, message) in std::mem::take(&mut self.refused) {
+            self.send(from, entry, message, runners);
+        }
+    }
+
+    pub fn next_retry(&self) -> Option<Ms> {
+        self.retry_at
     }
 
     fn note_applied(&mut self, from: PartitionId, to: PartitionId, number: u64) {
@@ -74,11 +107,9 @@ impl Deliveries {
         }
     }
 
-    /// Keeps a reply back until its messages are applied. One that is no longer in the sender's agenda has
-    /// been.
-    pub fn wait_for(&mut self, from: PartitionId, global: Global, sender: &Runner) {
-        let open = global.deliveries.iter().filter(|delivery| sender.is_undelivered(delivery));
-        let open = open.map(|delivery| (from, delivery.to, delivery.number));
+    /// Keeps a reply back until its messages are applied.
+    pub fn wait_for(&mut self, from: PartitionId, global: Global) {
+        let open = global.deliveries.iter().map(|delivery| (from, delivery.to, delivery.number));
         self.waits.push(Wait { ticket: global.ticket, reply: global.reply, open: open.collect() });
     }
 

@@ -19,7 +19,7 @@ use ff_core::id::{ExecutionId, InstanceId};
 use ff_core::key::{Ask, Key};
 use ff_core::limits::Limits;
 use ff_core::{Command, Execution, Ms, PartitionId, Payload, Reply};
-use ff_store::{Commit, Loaded, Missed, Outcome, Status, StoreError, Written};
+use ff_store::{Commit, Loaded, Missed, Outcome, Status, StoreError, Version, Written};
 
 use crate::config::MachineConfig;
 use crate::failure::Failure;
@@ -67,8 +67,10 @@ pub enum Input {
         id: ff_core::CommitId,
         outcome: Outcome,
     },
+    /// Who has written version `number`; answers may come late and in any order.
     Written {
         partition: PartitionId,
+        number: u64,
         result: Result<Written, StoreError>,
     },
     Missed {
@@ -197,8 +199,8 @@ impl Machine {
                 let runner = &mut self.runners[partition.index()];
                 runner.committed(at, id, outcome, &mut self.outputs);
             }
-            Input::Written { partition, result } => {
-                self.runners[partition.index()].written(at, result, &mut self.outputs);
+            Input::Written { partition, number, result } => {
+                self.runners[partition.index()].written(at, number, result, &mut self.outputs);
             }
             Input::Missed { partition, result } => {
                 self.runners[partition.index()].missed(at, result, &mut self.outputs);
@@ -252,7 +254,7 @@ impl Machine {
     /// When the machine wants its next turn even if nothing arrives.
     pub fn next_wake(&self, at: Ms) -> Option<Ms> {
         let runners = self.runners.iter().filter_map(|runner| runner.next_wake(at, self.offset_ms));
-        runners.chain(self.polls.next_expiry()).min()
+        runners.chain(self.polls.next_expiry()).chain(self.deliveries.next_retry()).min()
     }
 
     /// Asks for a status read now, to notice what other servers did.
@@ -309,6 +311,12 @@ impl Machine {
         self.runners[partition.index()].workspace()
     }
 
+    /// The version the workspace of a partition stands for; `None` while something decided is not committed
+    /// or the partition is not being served.
+    pub fn settled_version(&self, partition: PartitionId) -> Option<Version> {
+        self.runners[partition.index()].settled_version()
+    }
+
     /// Passes on what runners have committed for the machine itself: messages to send, applied and
     /// acknowledged, and replies that wait for them.
     fn settle(&mut self) {
@@ -316,11 +324,11 @@ impl Machine {
             for (entry, message) in self.runners[n].take_messages() {
                 self.deliveries.send(PartitionId(n as u16), entry, message, &mut self.runners);
             }
-            for (origin, result) in self.runners[n].take_internal() {
-                self.deliveries.done(PartitionId(n as u16), origin, result, &mut self.runners);
+            for (pending, result) in self.runners[n].take_internal() {
+                self.deliveries.done(PartitionId(n as u16), pending, result, &mut self.runners);
             }
             for global in self.runners[n].take_globals() {
-                self.deliveries.wait_for(PartitionId(n as u16), global, &self.runners[n]);
+                self.deliveries.wait_for(PartitionId(n as u16), global);
             }
         }
         self.deliveries.release(&mut self.outputs);
@@ -339,5 +347,6 @@ impl Machine {
         for (from, (entry, message)) in due {
             self.deliveries.send(from, entry, message, &mut self.runners);
         }
+        self.deliveries.send_refused(at, &mut self.runners);
     }
 }

@@ -9,11 +9,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ff_core::agenda::{AgendaKey, Subject};
-use ff_core::change::Changes;
+use ff_core::change::{Changes, Header};
 use ff_core::commands::{Claim, Fire, decide};
 use ff_core::key::Ask;
 use ff_core::limits::Limits;
-use ff_core::reply::Delivery;
 use ff_core::workspace::{Answer, Stop};
 use ff_core::{Command, CommitId, Ms, PartitionId, Reply, Route, Workspace};
 use ff_store::{Commit, Loaded, Missed, Outcome, Status, StoreError, Version, Written};
@@ -48,6 +47,15 @@ enum Phase {
     },
 }
 
+/// A reply that writes nothing, and the number of the version it was decided on. A commit that was on its way
+/// before it was decided does not confirm it: that commit may have been carried out, and others after it,
+/// before the question was even asked.
+#[derive(Debug)]
+struct Unconfirmed {
+    on: u64,
+    decided: Decided,
+}
+
 #[derive(Debug)]
 pub(super) struct Runner {
     partition: PartitionId,
@@ -60,17 +68,22 @@ pub(super) struct Runner {
     queue_bytes: usize,
     /// Commands that wait for a load.
     parked: Vec<Pending>,
+    /// Nobody who waits here gives up before this local time; it may be too early, never too late.
+    give_up_from: Ms,
     /// Loads from before the newest fall-back are of another era and are ignored.
     era: u64,
     load_number: u64,
     loads: usize,
     asked: FxHashSet<Ask>,
+    /// Refills that wait for the commit of a batch: a window does not remember what changed beyond its mark
+    /// before the refill was begun, so the store must know it when it answers.
+    held_refills: Vec<(u64, Ask)>,
     in_flight: VecDeque<Batch>,
     /// Replies that wrote nothing and wait until the version they were decided on is confirmed.
-    unconfirmed: Vec<Decided>,
-    confirming: Vec<Decided>,
+    unconfirmed: Vec<Unconfirmed>,
+    confirming: Vec<Unconfirmed>,
     /// Results for the machine itself.
-    internal: Vec<(Origin, Result<Reply, Failure>)>,
+    internal: Vec<(Pending, Result<Reply, Failure>)>,
     globals: Vec<Global>,
     messages: Vec<Message>,
     /// Messages of batches in flight, which must not leave yet.
@@ -107,10 +120,12 @@ impl Runner {
             queue: VecDeque::new(),
             queue_bytes: 0,
             parked: Vec::new(),
+            give_up_from: Ms::MAX,
             era: 0,
             load_number: 0,
             loads: 0,
             asked: FxHashSet::default(),
+            held_refills: Vec::new(),
             in_flight: VecDeque::new(),
             unconfirmed: Vec::new(),
             confirming: Vec::new(),
@@ -147,6 +162,7 @@ impl Runner {
     /// Enqueues what the system itself has to say, whatever the length of the queue.
     pub fn enqueue_internal(&mut self, pending: Pending) {
         self.queue_bytes += pending.command.weight();
+        self.give_up_from = self.give_up_from.min(pending.give_up_at);
         self.queue.push_back(pending);
     }
 
@@ -176,7 +192,7 @@ impl Runner {
 
     /// A load failed. Batches in flight are not touched: their outcome is still to come.
     fn load_failed(&mut self, at: Ms, error: StoreError, outputs: &mut Vec<Output>) {
-        self.asked.clear();
+        self.forget_loads();
         self.ws.agenda_mut().cancel_refill();
         self.ws.ready_mut().windows_mut().for_each(|(_, _, window)| window.cancel_refill());
         self.pause(at, error.to_string());
@@ -193,6 +209,14 @@ impl Runner {
                 self.answer(Decided { pending, result }, outputs);
             }
         }
+    }
+
+    /// Answers still to come are ignored: a refill may be begun anew before they arrive.
+    fn forget_loads(&mut self) {
+        self.era += 1;
+        self.loads = 0;
+        self.asked.clear();
+        self.held_refills.clear();
     }
 
     fn learn(&mut self, answer: Answer) {
@@ -246,7 +270,11 @@ impl Runner {
         let keys = match result {
             Ok(Missed::Keys(keys)) => Some(keys),
             Ok(Missed::Everything) => None,
-            Err(error) => return self.pause(at, error.to_string()),
+            Err(error) => {
+                // The opening must be asked for again.
+                self.forget_loads();
+                return self.pause(at, error.to_string());
+            }
         };
         match &keys {
             Some(keys) => self.ws.fall_back(keys.iter().cloned()),
@@ -261,16 +289,15 @@ impl Runner {
         if !matches!(self.phase, Phase::Serving) {
             return;
         }
-        let known = self.version.unwrap_or(Version::NONE);
-        if status.version.number < known.number {
-            // Read before our newest commit: it says nothing about what was decided since.
-            self.unconfirmed.splice(0..0, self.confirming.drain(..));
-        } else if self.is_ours(status.version) {
-            for decided in std::mem::take(&mut self.confirming) {
-                self.answer(decided, outputs);
+        if !self.is_ours(status.version) {
+            return self.foreign_commit();
+        }
+        for it in std::mem::take(&mut self.confirming) {
+            match it.on <= status.version.number {
+                true => self.answer(it.decided, outputs),
+                // Read before the commit that it builds on.
+                false => self.unconfirmed.push(it),
             }
-        } else {
-            self.foreign_commit();
         }
     }
 
@@ -290,7 +317,8 @@ impl Runner {
     }
 
     pub fn wants_confirmation(&self) -> bool {
-        !self.unconfirmed.is_empty() && self.paused_until.is_none()
+        let settled = self.version.map_or(0, |version| version.number);
+        self.paused_until.is_none() && self.unconfirmed.iter().any(|it| it.on <= settled)
     }
 
     /// A version read is on its way; it confirms everything decided before it was sent.
@@ -330,6 +358,8 @@ impl Runner {
                         continue;
                     }
                     self.phase = Phase::Resolving { seal: None };
+                    // Those who had to wait for the answer may give up now.
+                    self.give_up_from = Ms::MIN;
                     self.ask_written(outputs);
                 }
                 Outcome::Failed(StoreError::Refused(error)) => self.take_apart(error, outputs),
@@ -352,7 +382,7 @@ impl Runner {
             self.unsent.remove(entry);
         }
         self.messages.extend(batch.messages);
-        for decided in batch.decided {
+        for decided in batch.decided.into_iter().chain(batch.confirms) {
             self.answer(decided, outputs);
         }
         outputs.push(Output::News { partition: self.partition, news: batch.news });
@@ -385,9 +415,18 @@ impl Runner {
     }
 
     /// Who has written the version that our lost commit was to become.
-    pub fn written(&mut self, at: Ms, result: Result<Written, StoreError>, outputs: &mut Vec<Output>) {
-        let Phase::Resolving { .. } = self.phase else { return };
-        let Some(batch) = self.in_flight.front() else { return };
+    pub fn written(
+        &mut self,
+        at: Ms,
+        number: u64,
+        result: Result<Written, StoreError>,
+        outputs: &mut Vec<Output>,
+    ) {
+        let Phase::Resolving { seal: None } = self.phase else { return };
+        // A late answer about another batch says nothing about this one.
+        let Some(batch) = self.in_flight.front().filter(|batch| batch.version().number == number) else {
+            return;
+        };
         match result {
             Ok(Written::By(id)) if id == batch.id => {
                 self.phase = Phase::Serving;
@@ -412,7 +451,11 @@ impl Runner {
                 }]));
             }
             Ok(Written::Forgotten) => {
-                for decided in self.in_flight.drain(..).flat_map(|batch| batch.decided).collect::<Vec<_>>() {
+                let lost = self
+                    .in_flight
+                    .drain(..)
+                    .flat_map(|batch| batch.decided.into_iter().chain(batch.confirms));
+                for decided in lost.collect::<Vec<_>>() {
                     self.answer(Decided { result: Err(Failure::OutcomeUnknown), ..decided }, outputs);
                 }
                 self.phase = Phase::Serving;
@@ -446,17 +489,15 @@ impl Runner {
         let mut again = Vec::new();
         for batch in self.in_flight.drain(..) {
             keys.extend(batch.keys);
-            again.extend(batch.decided.into_iter().map(|decided| decided.pending));
+            again.extend(batch.decided.into_iter().chain(batch.confirms).map(|decided| decided.pending));
         }
         let unconfirmed = self.confirming.drain(..).chain(self.unconfirmed.drain(..));
-        again.extend(unconfirmed.map(|decided| decided.pending));
+        again.extend(unconfirmed.map(|it| it.decided.pending));
         again.append(&mut self.parked);
         self.ws.fall_back(keys);
         self.unsent.clear();
         self.firing.clear();
-        self.asked.clear();
-        self.era += 1;
-        self.loads = 0;
+        self.forget_loads();
         self.phase = Phase::Closed;
         self.requeue(again);
     }
@@ -474,6 +515,7 @@ impl Runner {
                 Origin::Nobody => {}
                 _ => {
                     self.queue_bytes += pending.command.weight();
+                    self.give_up_from = self.give_up_from.min(pending.give_up_at);
                     self.queue.push_front(pending);
                 }
             }
@@ -508,6 +550,7 @@ impl Runner {
                 self.send_load(asks, outputs);
             }
             Phase::Serving => {
+                self.give_up(at, outputs);
                 if self.in_flight.len() < self.config.pipeline {
                     self.decide_batch(at, offset_ms, polls, outputs, commits);
                 }
@@ -538,15 +581,28 @@ impl Runner {
         }
         let claimed = self.serve_polls(now, polls, &mut decided, &mut asks);
         self.refill(claimed, &mut asks);
-        self.send_load(asks, outputs);
-        if decided.is_empty() {
-            return self.tidy();
+        if !decided.is_empty() {
+            self.commit_batch(at, now, header_before, decided, outputs, commits);
         }
+        // After the commit, so that refills know which batch they have to wait for.
+        self.send_load(asks, outputs);
+        self.tidy();
+    }
+
+    /// Sends what was decided to the store, or lets it wait for confirmation if it changes nothing.
+    fn commit_batch(
+        &mut self,
+        at: Ms,
+        now: Ms,
+        header_before: Header,
+        mut decided: Vec<Decided>,
+        outputs: &mut Vec<Output>,
+        commits: &mut Vec<Commit>,
+    ) {
         self.stats.commands += decided.len() as u64;
         let changes = self.ws.take_batch(now);
         if changes.is_empty() {
-            self.settle_readonly(decided, outputs);
-            return self.tidy();
+            return self.settle_readonly(decided, outputs);
         }
         let id = self.commit_id(at);
         let expected = match self.in_flight.back() {
@@ -554,7 +610,8 @@ impl Runner {
             None => self.version.unwrap_or(Version::NONE),
         };
         // What waits for confirmation was decided on the view this batch builds on; its commit confirms it.
-        decided.extend(self.confirming.drain(..).chain(self.unconfirmed.drain(..)));
+        let waiting = self.confirming.drain(..).chain(self.unconfirmed.drain(..));
+        let mut confirms: Vec<Decided> = waiting.map(|it| it.decided).collect();
         let messages: Vec<Message> = changes
             .agenda_added
             .iter()
@@ -563,7 +620,7 @@ impl Runner {
         self.unsent.extend(messages.iter().map(|(key, _)| *key));
         self.stats.batches += 1;
         if self.config.bug == Some(Bug::ReplyBeforeCommit) {
-            for decided in decided.drain(..) {
+            for decided in decided.drain(..).chain(confirms.drain(..)) {
                 self.answer(decided, outputs);
             }
         }
@@ -572,6 +629,7 @@ impl Runner {
             expected,
             number: self.ws.batch() - 1,
             decided,
+            confirms,
             keys: changes.keys(),
             messages,
             news: news(&changes),
@@ -579,7 +637,6 @@ impl Runner {
             outcome: None,
         });
         commits.push(Commit { partition: self.partition, expected, id, changes });
-        self.tidy();
     }
 
     /// What the next batch decides, in its order: renewals and endings, what is due, the rest.
@@ -731,6 +788,9 @@ impl Runner {
     /// Sends one load for everything that is needed and not already on its way.
     fn send_load(&mut self, asks: Vec<Ask>, outputs: &mut Vec<Output>) {
         let mut wanted = Vec::new();
+        let settled = self.settled;
+        wanted.extend(self.held_refills.extract_if(.., |(batch, _)| *batch <= settled).map(|(_, ask)| ask));
+        let newest = self.in_flight.back().map(|batch| batch.number);
         for ask in asks {
             let ask = match ask {
                 Ask::Ready { lane, class, .. } => {
@@ -745,7 +805,10 @@ impl Runner {
                 ask if !self.asked.insert(ask.clone()) => continue,
                 ask => ask,
             };
-            wanted.push(ask);
+            match newest {
+                Some(batch) if is_refill(&ask) => self.held_refills.push((batch, ask)),
+                _ => wanted.push(ask),
+            }
         }
         if wanted.is_empty() {
             return;
@@ -764,10 +827,9 @@ impl Runner {
             }
             return;
         }
-        match self.in_flight.back_mut() {
-            Some(batch) => batch.decided.extend(decided),
-            None => self.unconfirmed.extend(decided),
-        }
+        let version = self.in_flight.back().map(Batch::version).or(self.version);
+        let on = version.map_or(0, |version| version.number);
+        self.unconfirmed.extend(decided.into_iter().map(|decided| Unconfirmed { on, decided }));
     }
 
     /// Gives back memory when nothing is being read.
@@ -791,9 +853,7 @@ impl Runner {
             },
             Origin::Poll(ticket) => outputs.push(Output::Reply { ticket, result }),
             Origin::Agenda(key) => drop(self.firing.remove(&key)),
-            origin @ (Origin::Delivery { .. } | Origin::Acknowledgement(_)) => {
-                self.internal.push((origin, result));
-            }
+            Origin::Delivery { .. } | Origin::Acknowledgement(_) => self.internal.push((pending, result)),
             Origin::Nobody => {}
         }
     }
@@ -801,6 +861,9 @@ impl Runner {
     /// Tells callers whose time is up that the store is out of reach. A command that was sent and whose
     /// outcome is not known is never called unavailable.
     fn give_up(&mut self, at: Ms, outputs: &mut Vec<Output>) {
+        if at < self.give_up_from {
+            return;
+        }
         let unavailable = |error: &str| {
             let error = if error.is_empty() { "no answer yet" } else { error };
             Err(Failure::Unavailable(error.to_owned()))
@@ -818,14 +881,15 @@ impl Runner {
             }
         }
         let waiting = self.unconfirmed.drain(..).chain(self.confirming.drain(..));
-        let (over, left): (Vec<_>, Vec<_>) = waiting.partition(|decided| decided.pending.give_up_at <= at);
+        let (over, left): (Vec<_>, Vec<_>) = waiting.partition(|it| it.decided.pending.give_up_at <= at);
         self.unconfirmed = left;
-        for decided in over {
+        for it in over {
             let result = unavailable(&self.last_error);
-            self.answer(Decided { result, ..decided }, outputs);
+            self.answer(Decided { result, ..it.decided }, outputs);
         }
         if matches!(self.phase, Phase::Resolving { .. }) {
-            for decided in self.in_flight.iter_mut().flat_map(|batch| &mut batch.decided) {
+            let sent = self.in_flight.iter_mut();
+            for decided in sent.flat_map(|batch| batch.decided.iter_mut().chain(&mut batch.confirms)) {
                 if let Origin::Caller(ticket) | Origin::Poll(ticket) = decided.pending.origin
                     && decided.pending.give_up_at <= at
                 {
@@ -834,13 +898,18 @@ impl Runner {
                 }
             }
         }
+        let sent = self.in_flight.iter().flat_map(|batch| batch.decided.iter().chain(&batch.confirms));
+        let unconfirmed = self.unconfirmed.iter().map(|it| &it.decided);
+        let waiting = sent.chain(unconfirmed).map(|decided| &decided.pending);
+        let waiting = waiting.chain(&self.queue).chain(&self.parked).map(|pending| pending.give_up_at);
+        self.give_up_from = waiting.filter(|give_up_at| *give_up_at > at).min().unwrap_or(Ms::MAX);
     }
 
     /// Answers everything that has not been sent to the store.
     pub fn abandon(&mut self, outputs: &mut Vec<Output>) -> usize {
         let mut list: Vec<Pending> = self.queue.drain(..).chain(self.parked.drain(..)).collect();
         let unconfirmed = self.unconfirmed.drain(..).chain(self.confirming.drain(..));
-        list.extend(unconfirmed.map(|decided| decided.pending));
+        list.extend(unconfirmed.map(|it| it.decided.pending));
         self.queue_bytes = 0;
         let count = list.len();
         for pending in list {
@@ -849,7 +918,7 @@ impl Runner {
         count
     }
 
-    pub fn take_internal(&mut self) -> Vec<(Origin, Result<Reply, Failure>)> {
+    pub fn take_internal(&mut self) -> Vec<(Pending, Result<Reply, Failure>)> {
         std::mem::take(&mut self.internal)
     }
 
@@ -872,12 +941,6 @@ impl Runner {
         messages.filter(|(key, _)| !self.unsent.contains(key)).take(256).collect()
     }
 
-    /// Whether a message of ours has not been acknowledged.
-    pub fn is_undelivered(&self, delivery: &Delivery) -> bool {
-        let subject = Subject::Deliver { to: delivery.to, number: delivery.number };
-        self.ws.agenda().iter().any(|(key, _)| key.subject == subject)
-    }
-
     // ---- time, ids, looks inside ---------------------------------------------------------------------
 
     /// The partition's time: the store's, as far as it is known, and never earlier than before.
@@ -887,15 +950,20 @@ impl Runner {
     }
 
     pub fn next_wake(&self, at: Ms, offset_ms: Ms) -> Option<Ms> {
-        if let Some(until) = self.paused_until {
-            return Some(until);
-        }
-        let give_up = || self.queue.iter().chain(&self.parked).map(|pending| pending.give_up_at).min();
+        let give_up = Some(self.give_up_from).filter(|from| *from < Ms::MAX);
+        let next = self.paused_until.or_else(|| self.next_work(at, offset_ms));
+        next.into_iter().chain(give_up).min()
+    }
+
+    /// When there is something to do whatever arrives.
+    fn next_work(&self, at: Ms, offset_ms: Ms) -> Option<Ms> {
         match self.phase {
+            // Nothing is decided before the store answers, whatever is due.
+            Phase::Serving if self.in_flight.len() >= self.config.pipeline => None,
             Phase::Serving => {
                 let now = self.now(at, offset_ms);
                 let entries = self.ws.agenda().iter().map(|(key, _)| key);
-                let next = entries
+                entries
                     .filter(|key| !self.firing.contains(key))
                     .map(|key| match (key.subject, self.failures.get(key)) {
                         (Subject::Deliver { .. }, _) => {
@@ -905,11 +973,10 @@ impl Runner {
                         (_, None) => at + (key.due - now),
                     })
                     .take(64)
-                    .min();
-                if self.parked.is_empty() { next } else { next.into_iter().chain(give_up()).min() }
+                    .min()
             }
             Phase::Closed => Some(at),
-            Phase::Opening | Phase::CatchingUp(_) | Phase::Resolving { .. } => give_up(),
+            Phase::Opening | Phase::CatchingUp(_) | Phase::Resolving { .. } => None,
         }
     }
 
@@ -938,6 +1005,11 @@ impl Runner {
         &self.ws
     }
 
+    pub fn settled_version(&self) -> Option<Version> {
+        let settled = matches!(self.phase, Phase::Serving) && self.in_flight.is_empty();
+        self.version.filter(|_| settled)
+    }
+
     fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
@@ -950,6 +1022,10 @@ impl Runner {
         let random = self.next_random();
         CommitId::from_parts(at, Route(self.partition.0), random)
     }
+}
+
+fn is_refill(ask: &Ask) -> bool {
+    matches!(ask, Ask::Ready { .. } | Ask::Agenda { .. })
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

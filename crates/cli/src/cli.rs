@@ -1,0 +1,135 @@
+//! What the command line accepts.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
+
+use crate::commands::Command;
+use crate::parse;
+use crate::problem::Problem;
+
+const AFTER_HELP: &str = "\
+Examples:
+  flowfabric demo
+  flowfabric submit greet --input '{\"name\":\"Ada\"}'
+  flowfabric worker --kind greet --exec 'jq -c .name'
+  flowfabric list --state failed --since 1h
+  flowfabric explain 0197f3a2-6f3e-7c41-9b1d-0242ac120002
+  flowfabric tail --from beginning --limit 20 --json
+
+Settings: a flag wins over the environment, that over flowfabric.toml in the working folder, that over the
+default. Every option has a name in the environment: --store is FLOWFABRIC_STORE, and --lane of submit is
+FLOWFABRIC_SUBMIT_LANE. Keys of flowfabric.toml: store, json, log, patience, and a
+table [limits].
+
+Exit codes:
+  0    done
+  1    error: the store cannot be used, or a defect
+  2    usage: an option, a value or a setting that does not fit; nothing was stored
+  3    not found
+  4    rejected: not possible in the state it is in; nothing changed
+  5    unavailable or busy: locked, full or out of reach; try again
+  6    the execution that was waited for ended, but did not complete
+  124  what was waited for did not happen in time";
+
+/// Durable executions: submit work, run workers, see what happens.
+#[derive(Parser, Debug)]
+#[command(name = "flowfabric", version, after_help = AFTER_HELP, arg_required_else_help = true)]
+#[command(disable_help_subcommand = true, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Global options")]
+pub struct Global {
+    /// Where the work is kept: sqlite:PATH or memory: [default: sqlite:flowfabric.db]
+    #[arg(long, global = true, value_name = "URL")]
+    pub store: Option<String>,
+    /// Print JSON: one document, or one line each for streams
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// The settings file [default: flowfabric.toml, if there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// What is logged to stderr: off, error, warn, info, debug or trace [default: warn]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub log: Option<String>,
+    /// How long to wait for a store that is locked, full or out of reach [default: 5s]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = parse::duration)]
+    #[arg(allow_hyphen_values = true)]
+    pub patience: Option<Duration>,
+}
+
+/// The command with a name in the environment for every option.
+pub fn command() -> clap::Command {
+    let own = |arg: clap::Arg| with_environment(arg, "FLOWFABRIC");
+    Cli::command().mut_args(own).mut_subcommands(|it| below(it, "FLOWFABRIC"))
+}
+
+fn below(command: clap::Command, prefix: &str) -> clap::Command {
+    let prefix = format!("{prefix}_{}", command.get_name().to_uppercase().replace('-', "_"));
+    command
+        .mut_args(|arg| with_environment(arg, &prefix))
+        .mut_subcommands(|subcommand| below(subcommand, &prefix))
+}
+
+fn with_environment(arg: clap::Arg, prefix: &str) -> clap::Arg {
+    let is_help = matches!(arg.get_action(), ArgAction::Help | ArgAction::HelpLong | ArgAction::Version);
+    let Some(long) = arg.get_long().filter(|_| !is_help) else { return arg };
+    let name = format!("{prefix}_{}", long.to_uppercase().replace('-', "_"));
+    // Lives as long as the process, once for each option.
+    let name: &'static str = Box::leak(name.into_boxed_str());
+    arg.env(name).hide_env(true)
+}
+
+/// Reads the command line; whether errors are to be JSON; or the exit code after help or a complaint.
+pub fn read() -> Result<(Cli, bool), ExitCode> {
+    let asked = || std::env::args_os().any(|arg| arg == OsStr::new("--json"));
+    let cli = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    match cli {
+        Ok(cli) => {
+            let json = cli.global.json;
+            Ok((cli, json))
+        }
+        Err(error) if error.use_stderr() && asked() => {
+            let text = error.render().to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            let message = text.lines().next().unwrap_or_default().to_owned();
+            Err(Problem::usage(message).report(true))
+        }
+        Err(error) => {
+            let _ = error.print();
+            Err(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_has_a_name_in_the_environment() {
+        fn check(command: &clap::Command) {
+            for arg in command.get_arguments() {
+                let known = arg.get_env().is_some()
+                    || arg.get_long().is_none_or(|it| it == "help" || it == "version");
+                assert!(known, "{} {}", command.get_name(), arg.get_id());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&command());
+    }
+}

@@ -1,0 +1,26 @@
+//! `flowfabric demo`
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::problem::Problem;
+use crate::settings::Settings;
+
+/// See it work: retries, a killed worker and its recovery, priorities, a deadline, a cancel, in a few seconds
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  flowfabric demo
+  flowfabric demo --keep ./demo
+  flowfabric demo --json | jq .counts")]
+pub struct Demo {
+    /// Keep the store in this folder, to look at it afterwards
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+}
+
+impl Demo {
+    pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
+        crate::demo::run(self.keep, settings.json).await
+    }
+}

@@ -1,0 +1,39 @@
+//! `flowfabric doctor`
+
+use clap::Args;
+use serde_json::json;
+
+use super::store;
+use crate::problem::Problem;
+use crate::settings::Settings;
+use crate::view;
+
+/// Examine every record of a store that is not in use, and say what does not fit together
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  flowfabric doctor --store sqlite:jobs.db")]
+pub struct Doctor {}
+
+impl Doctor {
+    pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
+        let store = store::open(&settings.store).await?;
+        let found = ff_engine::doctor::examine(&store).await;
+        ff_store::Store::close(&store).await;
+        let found = found?;
+        if settings.json {
+            let value = json!({ "ok": found.problems.is_empty(), "executions": found.executions, "problems": found.problems });
+            view::document(&value)?;
+        } else {
+            found.problems.iter().try_for_each(|problem| view::line(problem))?;
+            view::line(&format!(
+                "{} executions examined, {} problems",
+                found.executions,
+                found.problems.len()
+            ))?;
+        }
+        if found.problems.is_empty() {
+            return Ok(());
+        }
+        Err(Problem::error("the store is not in order")
+            .hint("keep a copy of the file and report what is listed above"))
+    }
+}

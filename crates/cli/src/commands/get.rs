@@ -1,0 +1,56 @@
+//! `flowfabric get`
+
+use clap::Args;
+use ff_core::payload::Slot;
+use flowfabric::{Error, ExecutionId, Fabric};
+use serde_json::json;
+
+use crate::problem::Problem;
+use crate::session::{self, Open, Patience};
+use crate::settings::Settings;
+use crate::{parse, view};
+
+/// Show one execution with its input and its result
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  flowfabric get 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --attempts
+  flowfabric get 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --json | jq .result")]
+pub struct Get {
+    #[arg(value_name = "ID")]
+    id: ExecutionId,
+    /// Show every attempt: worker, times, outcome, error
+    #[arg(long)]
+    attempts: bool,
+}
+
+impl Get {
+    pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
+        session::with(settings, Open::Existing, Patience::Short, |fabric| self.show(fabric, settings.json))
+            .await
+    }
+
+    async fn show(self, fabric: Fabric, json: bool) -> Result<(), Problem> {
+        let execution = fabric.get(self.id).await?;
+        let payload = async |slot| fabric.engine().payload(self.id, slot).await.map_err(Error::from);
+        let (input, result) = (payload(Slot::Input).await?, payload(Slot::Result).await?);
+        let attempts = if self.attempts { Some(fabric.attempts(self.id).await?) } else { None };
+        if json {
+            let mut value = view::execution_value(&execution);
+            value["input"] = json!(input.as_ref().map(view::payload_value));
+            value["result"] = json!(result.as_ref().map(view::payload_value));
+            if let Some(attempts) = &attempts {
+                value["attempts"] = attempts.iter().map(view::attempt_value).collect();
+            }
+            return view::document(&value);
+        }
+        let mut fields = view::execution_fields(&execution, parse::now());
+        fields.extend(input.as_ref().map(|it| ("input", view::payload_text(it))));
+        fields.extend(result.as_ref().map(|it| ("result", view::payload_text(it))));
+        view::print_fields(&fields)?;
+        if let Some(attempts) = attempts.filter(|it| !it.is_empty()) {
+            view::line("")?;
+            view::print_table(&view::attempts_table(&attempts))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! The commands, one file each.
+
+mod bench;
+mod cancel;
+mod completions;
+mod counts;
+mod demo;
+mod doctor;
+mod explain;
+mod get;
+mod hold;
+mod lane;
+mod list;
+mod operate;
+mod priority;
+mod release;
+mod remove;
+mod replay;
+mod revoke;
+mod store;
+mod submit;
+mod tag;
+mod tail;
+mod watch;
+mod worker;
+mod workers;
+
+use clap::Subcommand;
+
+use crate::problem::Problem;
+use crate::settings::Settings;
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    Demo(demo::Demo),
+    Submit(submit::Submit),
+    Get(get::Get),
+    List(list::List),
+    Watch(watch::Watch),
+    Explain(explain::Explain),
+    Cancel(cancel::Cancel),
+    Replay(replay::Replay),
+    Hold(hold::Hold),
+    Release(release::Release),
+    Revoke(revoke::Revoke),
+    Priority(priority::Priority),
+    Tag(tag::Tag),
+    Remove(remove::Remove),
+    Counts(counts::Counts),
+    Tail(tail::Tail),
+    Worker(worker::Worker),
+    Workers(workers::Workers),
+    Lane(lane::Lane),
+    Store(store::Store),
+    Doctor(doctor::Doctor),
+    Bench(bench::Bench),
+    Completions(completions::Completions),
+    #[command(name = "__demo-worker", hide = true)]
+    DemoWorker(crate::demo::doomed::DoomedWorker),
+}
+
+pub async fn run(command: Command, settings: Settings) -> Result<(), Problem> {
+    match command {
+        Command::Demo(it) => it.run(&settings).await,
+        Command::Submit(it) => it.run(&settings).await,
+        Command::Get(it) => it.run(&settings).await,
+        Command::List(it) => it.run(&settings).await,
+        Command::Watch(it) => it.run(&settings).await,
+        Command::Explain(it) => it.run(&settings).await,
+        Command::Cancel(it) => it.run(&settings).await,
+        Command::Replay(it) => it.run(&settings).await,
+        Command::Hold(it) => it.run(&settings).await,
+        Command::Release(it) => it.run(&settings).await,
+        Command::Revoke(it) => it.run(&settings).await,
+        Command::Priority(it) => it.run(&settings).await,
+        Command::Tag(it) => it.run(&settings).await,
+        Command::Remove(it) => it.run(&settings).await,
+        Command::Counts(it) => it.run(&settings).await,
+        Command::Tail(it) => it.run(&settings).await,
+        Command::Worker(it) => it.run(&settings).await,
+        Command::Workers(it) => it.run(&settings).await,
+        Command::Lane(it) => it.run(&settings).await,
+        Command::Store(it) => it.run(&settings).await,
+        Command::Doctor(it) => it.run(&settings).await,
+        Command::Bench(it) => it.run(&settings).await,
+        Command::Completions(it) => it.run(),
+        Command::DemoWorker(it) => it.run(&settings).await,
+    }
+}

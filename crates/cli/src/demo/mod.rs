@@ -1,0 +1,113 @@
+//! The demonstration: a few seconds of real work on a new SQLite file, with everything that goes wrong in real
+//! life, and a check that all of it ended as it should.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | what happens, part by part | `parts.rs` |
+//! | the worker that is killed | `doomed.rs` |
+//! | what is shown meanwhile | `live.rs` |
+//! | the counts and the table at the end | `report.rs` |
+
+pub mod doomed;
+mod live;
+mod parts;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flowfabric::{EventFilter, Fabric, Start, Worker};
+use tokio::sync::watch;
+
+use crate::problem::Problem;
+use live::Live;
+use parts::Part;
+use report::Report;
+
+/// Far longer than it takes on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+const FILE: &str = "demo.db";
+
+/// What the parts share.
+pub struct Stage {
+    pub fabric: Fabric,
+    pub url: String,
+    pub live: Arc<Live>,
+    /// Turns true when all workers are to stop.
+    stop: watch::Sender<bool>,
+}
+
+impl Stage {
+    /// Runs a worker in the background until the demonstration is over.
+    pub fn employ(&self, worker: Worker) {
+        let mut stop = self.stop.subscribe();
+        let over = async move {
+            let _ = stop.wait_for(|over| *over).await;
+        };
+        let live = self.live.clone();
+        tokio::spawn(async move {
+            if let Err(error) = worker.run_until(over).await {
+                live.say(&format!("a worker stopped: {error}"));
+            }
+        });
+    }
+}
+
+pub async fn run(keep: Option<PathBuf>, json: bool) -> Result<(), Problem> {
+    let temporary = match &keep {
+        Some(_) => None,
+        None => Some(tempfile::tempdir()?),
+    };
+    let folder = match (&keep, &temporary) {
+        (Some(folder), _) => prepare(folder)?,
+        (None, Some(folder)) => folder.path().to_owned(),
+        (None, None) => PathBuf::from("."),
+    };
+    let url = format!("sqlite:{}", folder.join(FILE).display());
+    let fabric = flowfabric::connect(&url).await?;
+    let played = tokio::time::timeout(PATIENCE, play(fabric.clone(), url.clone(), json)).await;
+    fabric.shutdown(Duration::from_secs(5)).await;
+    let report = played.map_err(|_| {
+        Problem::timeout(format!("the demonstration did not end within {} seconds", PATIENCE.as_secs()))
+    })??;
+    report.print(keep.is_some().then_some(url.as_str()), json)
+}
+
+/// The folder to keep, which must not hold another demonstration.
+fn prepare(folder: &Path) -> Result<PathBuf, Problem> {
+    let cannot = |error| Problem::invalid(format!("keep: cannot use {}: {error}", folder.display()));
+    std::fs::create_dir_all(folder).map_err(cannot)?;
+    let folder = folder.canonicalize().map_err(cannot)?;
+    let file = folder.join(FILE);
+    if file.exists() {
+        return Err(Problem::invalid(format!("keep: {} exists already", file.display()))
+            .hint("give a folder without one"));
+    }
+    Ok(folder)
+}
+
+async fn play(fabric: Fabric, url: String, json: bool) -> Result<Report, Problem> {
+    let started = Instant::now();
+    let live = Arc::new(Live::new(json));
+    let follower = tokio::spawn(follow(fabric.clone(), live.clone()));
+    let stage = Stage { fabric, url, live, stop: watch::Sender::new(false) };
+    let outcome = parts::all(&stage).await;
+    let _ = stage.stop.send(true);
+    follower.abort();
+    stage.live.finish();
+    Report::gather(&stage.fabric, outcome?, started.elapsed()).await
+}
+
+/// Moves the bars along with the events.
+async fn follow(fabric: Fabric, live: Arc<Live>) {
+    let Ok(mut events) = fabric.events(EventFilter::default(), Start::Beginning).await else { return };
+    loop {
+        let event = events.next().await.event;
+        if event.fact.ends()
+            && let Some(part) = event.tags.get(parts::TAG).and_then(Part::from_word)
+        {
+            live.one_more(part);
+        }
+    }
+}

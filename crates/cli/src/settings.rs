@@ -1,0 +1,84 @@
+//! Settings: a flag wins over the environment, that over the file, that over the default.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use flowfabric::Limits;
+use serde::Deserialize;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::cli::Global;
+use crate::parse;
+use crate::problem::Problem;
+
+const FILE: &str = "flowfabric.toml";
+const STORE: &str = "sqlite:flowfabric.db";
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What `flowfabric.toml` may say. A key it does not know is an error, because a typing mistake that is
+/// ignored is found much later.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    store: Option<String>,
+    json: Option<bool>,
+    log: Option<String>,
+    patience: Option<String>,
+    limits: Option<Limits>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub store: String,
+    pub json: bool,
+    pub limits: Limits,
+    /// How long a command waits for a store that is locked, full or out of reach.
+    pub patience: Duration,
+    log: String,
+}
+
+impl Settings {
+    pub fn gather(global: &Global) -> Result<Settings, Problem> {
+        let file = read(global.config.as_deref())?;
+        let patience = file.patience.map(|text| parse::duration(&text)).transpose();
+        let patience = patience.map_err(|error| Problem::usage(format!("patience: {error}")))?;
+        // The environment has been taken into account where the command line was read.
+        Ok(Settings {
+            store: global.store.clone().or(file.store).unwrap_or_else(|| STORE.to_owned()),
+            json: global.json || file.json.unwrap_or(false),
+            log: global.log.clone().or(file.log).unwrap_or_else(|| "warn".to_owned()),
+            patience: global.patience.or(patience).unwrap_or(PATIENCE),
+            limits: file.limits.unwrap_or_default(),
+        })
+    }
+
+    pub fn start_logging(&self) -> Result<(), Problem> {
+        let level: LevelFilter = self.log.parse().map_err(|_| {
+            let shown: String = self.log.chars().take(40).collect();
+            Problem::usage(format!("log is {shown:?}; allowed are off, error, warn, info, debug and trace"))
+        })?;
+        tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).init();
+        Ok(())
+    }
+}
+
+fn read(given: Option<&Path>) -> Result<File, Problem> {
+    let path = given.map_or_else(|| PathBuf::from(FILE), Path::to_owned);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if given.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(File::default());
+        }
+        Err(error) => {
+            return Err(Problem::usage(format!("config: cannot read {}: {error}", path.display())));
+        }
+    };
+    toml::from_str(&text).map_err(|error| {
+        // The text points at the line with several lines of its own.
+        let message = error.message().to_owned();
+        let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+        let place = line.map_or_else(String::new, |line| format!(", line {line}"));
+        Problem::usage(format!("{}{place}: {message}", path.display()))
+            .hint("allowed keys are store, json, log, patience and the table [limits]")
+    })
+}

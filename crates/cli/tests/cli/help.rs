@@ -1,0 +1,56 @@
+//! Help is part of the interface: a change shows in a review.
+
+use crate::stand::Stand;
+
+#[test]
+fn the_root_explains_settings_and_exit_codes() {
+    insta::assert_snapshot!("help", Stand::new().ok(["--help"]));
+}
+
+#[test]
+fn every_command_has_help() {
+    let stand = Stand::new();
+    for command in [
+        "demo",
+        "submit",
+        "get",
+        "list",
+        "watch",
+        "explain",
+        "cancel",
+        "replay",
+        "hold",
+        "release",
+        "revoke",
+        "priority",
+        "tag",
+        "remove",
+        "counts",
+        "tail",
+        "worker",
+        "workers",
+        "lane",
+        "store",
+        "doctor",
+        "bench",
+        "completions",
+    ] {
+        let help = stand.ok([command, "--help"]);
+        assert!(help.contains("Example"), "{command} has no example");
+        insta::assert_snapshot!(format!("help-{command}"), help);
+    }
+}
+
+#[test]
+fn completions_name_the_commands() {
+    let stand = Stand::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(stand.ok(["doctor", "bench", "completions", shell]).contains("submit"), "{shell}");
+    }
+}
+
+#[test]
+fn no_command_is_a_usage_error() {
+    assert_eq!(Stand::new().run([]).code, 2);
+    assert_eq!(Stand::new().run(["frobnicate"]).code, 2);
+}

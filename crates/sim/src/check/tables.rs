@@ -1,0 +1,117 @@
+//! Everything that follows from the records, compared with what is stored.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+use ff_core::Ms;
+use ff_core::agenda::{AgendaKey, Subject};
+use ff_core::change::EndedEntry;
+use ff_core::key::DedupKey;
+use ff_core::query::CountKey;
+use ff_store::memory::Partition;
+
+use super::Check;
+use super::mirror::Mirror;
+
+/// How late a sweep may come after the first record it is for: two sweeps are that far apart.
+const SWEEP_SLACK_MS: Ms = 1_000;
+
+pub fn check_tables(mirror: &Mirror) -> Check {
+    let mut ready = BTreeMap::<_, BTreeMap<_, _>>::new();
+    let mut counts = BTreeMap::<_, i64>::new();
+    let (mut ended, mut agenda) = (BTreeSet::new(), BTreeSet::new());
+    for it in mirror.executions.values() {
+        *counts.entry(CountKey::of(it)).or_default() += 1;
+        if let Some(entry) = it.ready_entry() {
+            let place = entry.place();
+            ready.entry((entry.lane, entry.class)).or_default().insert(place, it.id);
+        }
+        ended.extend(it.end().map(|end| EndedEntry { remove_at: end.remove_at, execution: it.id }));
+        agenda.extend(it.live.timer.map(|due| AgendaKey { due, subject: Subject::Timer(it.id) }));
+    }
+    let ready_counts: BTreeMap<_, _> = ready.iter().map(|(key, it)| (key.clone(), it.len() as i64)).collect();
+    agenda.extend(mirror.workers.values().flat_map(|worker| worker.agenda()));
+    agenda.extend(mirror.header.sweep_at.map(|due| AgendaKey { due, subject: Subject::Sweep }));
+    let is_message = |key: &&AgendaKey| matches!(key.subject, Subject::Deliver { .. });
+    let stored: BTreeSet<AgendaKey> = mirror.agenda.iter().filter(|key| !is_message(key)).copied().collect();
+    same("the ready queue", &mirror.ready, &ready)?;
+    same("the ready counters", &mirror.ready_counts, &ready_counts)?;
+    same("the counters", &mirror.counts, &counts)?;
+    same("the list of ended executions", &mirror.ended, &ended)?;
+    same("the agenda", &stored, &agenda)?;
+    for key in mirror.agenda.iter().filter(is_message) {
+        let Subject::Deliver { to, number } = key.subject else { continue };
+        let sent = mirror.links.get(&to).map_or(0, |link| link.sent);
+        ensure!(number <= sent, "message {number} to {to} was never sent");
+    }
+    check_orphans(mirror)?;
+    check_dedup(mirror)?;
+    check_sweep(mirror)
+}
+
+fn same<T: PartialEq + Debug>(what: &str, stored: &T, derived: &T) -> Check {
+    ensure!(
+        stored == derived,
+        "{what} does not follow from the records:\n  stored  {stored:?}\n  derived {derived:?}"
+    );
+    Ok(())
+}
+
+fn check_orphans(mirror: &Mirror) -> Check {
+    for key in &mirror.payloads {
+        ensure!(mirror.executions.contains_key(&key.execution), "{key:?} belongs to nobody");
+    }
+    for (id, number) in mirror.attempts.keys() {
+        ensure!(mirror.executions.contains_key(id), "attempt {number} of {id} belongs to nobody");
+    }
+    Ok(())
+}
+
+fn check_dedup(mirror: &Mirror) -> Check {
+    let now = mirror.header.now;
+    for (key, dedup) in &mirror.dedup {
+        let lives = mirror.executions.contains_key(&dedup.execution);
+        ensure!(lives || dedup.expires_at <= now, "{key:?} outlives its execution {}", dedup.execution);
+    }
+    for it in mirror.executions.values() {
+        let Some(key) = &it.spec.idempotency_key else { continue };
+        if it.spec.idempotency_until.is_none_or(|until| until <= now) {
+            continue;
+        }
+        let key = DedupKey { namespace: it.spec.namespace.clone(), key: key.clone() };
+        let found = mirror.dedup.get(&key).map(|dedup| dedup.execution);
+        ensure!(found == Some(it.id), "{key:?} of {} stands for {found:?}", it.id);
+    }
+    Ok(())
+}
+
+/// Whatever may be removed one day has a sweep that comes in time.
+fn check_sweep(mirror: &Mirror) -> Check {
+    let ended = mirror.ended.first().map(|entry| entry.remove_at);
+    let keys = mirror.dedup.values().map(|dedup| dedup.expires_at).min();
+    let Some(first) = ended.into_iter().chain(keys).min() else { return Ok(()) };
+    let limit = first.max(mirror.header.now + SWEEP_SLACK_MS);
+    let sweep_at = mirror.header.sweep_at;
+    ensure!(sweep_at.is_some_and(|at| at <= limit), "the sweep at {sweep_at:?} comes too late for {first}");
+    Ok(())
+}
+
+/// The store keeps what the commits said.
+pub fn check_store(mirror: &Mirror, stored: &Partition) -> Check {
+    ensure!(mirror.header == *stored.header(), "the stored header is another");
+    ensure!(mirror.executions.values().eq(stored.executions()), "the stored executions are others");
+    ensure!(mirror.agenda.iter().eq(stored.agenda().map(|(key, _)| key)), "the stored agenda is another");
+    ensure!(mirror.ended.iter().eq(stored.ended()), "the stored list of ended executions is another");
+    ensure!(
+        mirror.payloads.iter().eq(stored.payloads().map(|(key, _)| key)),
+        "the stored payloads are others"
+    );
+    ensure!(mirror.dedup.iter().eq(stored.dedup()), "the stored idempotency keys are others");
+    ensure!(mirror.attempts.len() == stored.attempts().count(), "the stored attempts are others");
+    ensure!(mirror.lanes.values().eq(stored.lanes()), "the stored lanes are others");
+    ensure!(mirror.workers.values().eq(stored.workers()), "the stored workers are others");
+    ensure!(mirror.counts.iter().map(|(k, n)| (k, *n)).eq(stored.counts()), "the stored counters are others");
+    let ready = mirror.ready.values().flat_map(|places| places.values().copied());
+    ensure!(ready.eq(stored.ready().map(|entry| entry.execution)), "the stored ready queue is another");
+    Ok(())
+}

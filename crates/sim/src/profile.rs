@@ -1,0 +1,147 @@
+//! What a seed draws before it starts: how often things fail, what is asked, how the machines are set up.
+
+use std::sync::Arc;
+
+use ff_core::Ms;
+use ff_core::limits::Limits;
+use ff_engine::config::MachineConfig;
+
+use crate::bug::Bug;
+use crate::rng::{Rate, Rng};
+
+pub const PARTITIONS: u16 = 3;
+
+#[derive(Clone, Debug)]
+pub struct Profile {
+    pub servers: usize,
+    pub clients: usize,
+    pub workers: usize,
+    /// Events until the faults stop.
+    pub chaos_steps: u64,
+    pub machine: MachineConfig,
+    pub limits: Arc<Limits>,
+    pub status_ms: Ms,
+    /// How long a server collects inputs before it decides, at most.
+    pub gather_ms: Ms,
+    /// The pause of a client between two commands, at most.
+    pub think_ms: Ms,
+    /// How much of what clients ask is a new execution.
+    pub creates: Rate,
+    /// How much of the rest is about lanes and workers.
+    pub globals: Rate,
+    pub lost: Rate,
+    pub late: Rate,
+    pub doubled: Rate,
+    pub store_late: Rate,
+    pub conflict: Rate,
+    pub answer_lost: Rate,
+    pub commit_lost: Rate,
+    pub commit_late: Rate,
+    pub unavailable: Rate,
+    pub refused: Rate,
+    /// How many submissions the store refuses for ever.
+    pub poison: Rate,
+    pub load_failed: Rate,
+    /// How often, in each second, something bigger happens.
+    pub crash: Rate,
+    pub outage: Rate,
+    pub clock_jump: Rate,
+    pub worker_pause: Rate,
+    pub worker_kill: Rate,
+    pub stale_fence: Rate,
+    /// How far a server's clock may be off, and how much it gains or loses in a million.
+    pub skew_ms: Ms,
+    pub drift_ppm: i64,
+}
+
+impl Profile {
+    pub fn draw(rng: &mut Rng, steps: Option<u64>, bug: Option<Bug>) -> Profile {
+        // Some seeds are calm, so that what only shows without faults shows too.
+        let fierce = *rng.pick(&[0, 1, 2, 4, 6]);
+        let mut rate = |max: i64| (rng.range(0, max) * rng.range(0, 1) * fierce / 2) as Rate;
+        let (lost, late, doubled) = (rate(1_000), rate(1_500), rate(1_000));
+        let (store_late, conflict) = (rate(1_000), rate(400));
+        let (answer_lost, commit_lost, commit_late) = (rate(500), rate(500), rate(500));
+        let (unavailable, refused, poison) = (rate(400), rate(200), rate(300));
+        let load_failed = rate(500);
+        let (crash, outage, clock_jump) = (rate(2_500), rate(800), rate(500));
+        let (worker_pause, worker_kill, stale_fence) = (rate(3_000), rate(2_000), rate(3_000));
+        let machine = MachineConfig {
+            batch_max: *rng.pick(&[2, 8, 64, 2_048]),
+            pipeline: *rng.pick(&[1, 2]),
+            // Small, so that eviction and refills happen all the time.
+            cache_max: *rng.pick(&[8, 64]),
+            window: *rng.pick(&[2, 8]),
+            queue_max: *rng.pick(&[40, 10_000]),
+            backoff_ms: (rng.range(5, 50), rng.range(200, 1_000)),
+            bug: bug.and_then(Bug::in_machine),
+            ..MachineConfig::default()
+        };
+        let limits = Limits {
+            retention_ms: rng.range(3_000, 30_000),
+            event_retention_ms: rng.range(20_000, 90_000),
+            idempotency_window_ms: rng.range(3_000, 40_000),
+            ..Limits::default()
+        };
+        Profile {
+            servers: *rng.pick(&[2, 2, 2, 3]),
+            clients: rng.range(1, 4) as usize,
+            workers: rng.range(1, 5) as usize,
+            chaos_steps: steps.unwrap_or_else(|| rng.range(2_000, 9_000) as u64),
+            machine,
+            limits: Arc::new(limits),
+            status_ms: *rng.pick(&[50, 200, 500]),
+            gather_ms: *rng.pick(&[0, 1, 5]),
+            think_ms: *rng.pick(&[5, 50, 300]),
+            creates: rng.range(2_500, 7_000) as Rate,
+            globals: rng.range(0, 2_000) as Rate,
+            lost,
+            late,
+            doubled,
+            store_late,
+            conflict,
+            answer_lost,
+            commit_lost,
+            commit_late,
+            unavailable,
+            refused,
+            poison,
+            load_failed,
+            crash,
+            outage,
+            clock_jump,
+            worker_pause,
+            worker_kill,
+            stale_fence,
+            skew_ms: *rng.pick(&[0, 1_000, 60_000]),
+            drift_ppm: *rng.pick(&[0, 200, 20_000]),
+        }
+    }
+
+    /// The same world without a fault: what is left undone must now be done.
+    pub fn heal(&mut self) {
+        for rate in [
+            &mut self.lost,
+            &mut self.late,
+            &mut self.doubled,
+            &mut self.store_late,
+            &mut self.conflict,
+            &mut self.answer_lost,
+            &mut self.commit_lost,
+            &mut self.commit_late,
+            &mut self.unavailable,
+            &mut self.refused,
+            &mut self.poison,
+            &mut self.load_failed,
+            &mut self.crash,
+            &mut self.outage,
+            &mut self.clock_jump,
+            &mut self.worker_pause,
+            &mut self.worker_kill,
+            &mut self.stale_fence,
+        ] {
+            *rate = 0;
+        }
+        self.status_ms = 1_000;
+    }
+}

@@ -1,0 +1,120 @@
+//! The steps of the test command, each a process whose output is shown and read.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use crate::count::{self, Count};
+
+/// What a step told.
+struct Outcome {
+    success: bool,
+    output: String,
+}
+
+/// Runs a command, shows what it prints, and keeps it.
+fn run(program: &str, args: &[&str]) -> Outcome {
+    eprintln!("\n── {program} {}", args.join(" "));
+    let child = Command::new(program).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("error: {program} could not be started: {error}");
+            return Outcome { success: false, output: String::new() };
+        }
+    };
+    let errors = child.stderr.take().map(|stderr| std::thread::spawn(move || show(stderr)));
+    let mut output = child.stdout.take().map(show).unwrap_or_default();
+    output += &errors.and_then(|errors| errors.join().ok()).unwrap_or_default();
+    let success = child.wait().is_ok_and(|status| status.success());
+    Outcome { success, output }
+}
+
+fn show(stream: impl std::io::Read) -> String {
+    let mut kept = String::new();
+    for line in BufReader::new(stream).lines().map_while(Result::ok) {
+        eprintln!("{line}");
+        kept += &line;
+        kept.push('\n');
+    }
+    kept
+}
+
+fn cargo(args: &[&str]) -> Outcome {
+    run(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), args)
+}
+
+/// A step that is one test in itself.
+fn one(total: &mut Count, failures: &mut Vec<&'static str>, name: &'static str, outcome: &Outcome) {
+    if outcome.success {
+        total.passed += 1;
+    } else {
+        total.failed += 1;
+        failures.push(name);
+    }
+}
+
+/// A step that runs tests and says how many.
+fn many(total: &mut Count, failures: &mut Vec<&'static str>, name: &'static str, outcome: &Outcome) {
+    let counted = count::of(&outcome.output);
+    total.add(counted);
+    // A runner that fails without a failed test did not compile; one that ran nothing tested nothing.
+    if counted.passed == 0 || (!outcome.success && counted.failed == 0) {
+        total.failed += 1;
+    }
+    if !outcome.success || counted.passed == 0 {
+        failures.push(name);
+    }
+}
+
+pub fn test(sim_seconds: u64) -> ExitCode {
+    let started = Instant::now();
+    let (mut total, mut failures) = (Count::default(), Vec::new());
+
+    one(&mut total, &mut failures, "format", &cargo(&["fmt", "--all", "--check"]));
+    let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+    one(&mut total, &mut failures, "lints", &cargo(&clippy));
+
+    let has_nextest =
+        Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(|it| it.status.success());
+    let tests: &[&str] = if has_nextest {
+        &["nextest", "run", "--workspace"]
+    } else {
+        &["test", "--workspace", "--lib", "--bins", "--tests"]
+    };
+    many(&mut total, &mut failures, "tests", &cargo(tests));
+    many(
+        &mut total,
+        &mut failures,
+        "documentation examples",
+        &cargo(&["test", "--workspace", "--doc", "--quiet"]),
+    );
+
+    let seconds = sim_seconds.to_string();
+    one(&mut total, &mut failures, "simulator", &simulate(&["--seconds", &seconds]));
+
+    eprintln!("\ntook {} s", started.elapsed().as_secs());
+    if !failures.is_empty() {
+        eprintln!("failed: {}", failures.join(", "));
+    }
+    println!("{} passed, {} failed", total.passed, total.failed);
+    if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn simulate(args: &[&str]) -> Outcome {
+    let mut all = vec!["run", "--quiet", "--package", "ff-sim", "--bin", "sim", "--"];
+    all.extend(args);
+    cargo(&all)
+}
+
+pub fn sim(args: &[&str]) -> ExitCode {
+    if simulate(args).success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+pub fn demo(args: &[&str]) -> ExitCode {
+    let mut all = vec!["run", "--release", "--quiet", "--package", "ff-cli", "--", "demo"];
+    all.extend(args);
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let status = Command::new(cargo).args(all).status();
+    if status.is_ok_and(|status| status.success()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,175 @@
+//! House rules that the compiler and clippy cannot check.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// Every file of ours with one of these endings.
+fn files(endings: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap().flatten() {
+            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            if path.is_dir() {
+                if name != "target" && name != "node_modules" && !name.starts_with('.') {
+                    folders.push(path);
+                }
+            } else if endings.iter().any(|ending| name.ends_with(ending)) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn check(problems: Vec<String>) {
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+#[test]
+fn comments_say_why_and_tell_no_history() {
+    let words =
+        ["RFC-", "PR #", "issue #", "TODO", "FIXME", "XXX", "legacy", "previously", "no longer needed"];
+    let mut problems = Vec::new();
+    for file in files(&[".rs", ".sql"]) {
+        if file.ends_with("xtask/tests/tidy.rs") {
+            continue;
+        }
+        for (n, line) in fs::read_to_string(&file).unwrap().lines().enumerate() {
+            let comment = line.find("//").or_else(|| line.find("--")).map(|at| &line[at..]);
+            if let Some(word) = comment.and_then(|comment| words.iter().find(|word| comment.contains(**word)))
+            {
+                problems.push(format!("{}:{}: a comment says {word:?}", file.display(), n + 1));
+            }
+        }
+    }
+    check(problems);
+}
+
+#[test]
+fn no_test_is_ignored_and_nothing_is_left_to_be_done() {
+    let words = [concat!("#[ig", "nore"), concat!("todo", "!("), concat!("unimplemented", "!(")];
+    let mut problems = Vec::new();
+    for file in files(&[".rs"]) {
+        let text = fs::read_to_string(&file).unwrap();
+        let found = words.iter().filter(|word| text.contains(**word));
+        problems.extend(found.map(|word| format!("{} contains {word}", file.display())));
+    }
+    check(problems);
+}
+
+/// Who may know whom, as ARCHITECTURE.md says.
+#[test]
+fn crates_know_only_those_they_may_know() {
+    let ours =
+        ["ff-core", "ff-store", "ff-store-sqlite", "ff-engine", "ff-sim", "ff-bench", "flowfabric", "ff-cli"];
+    let may: [(&str, &[&str]); 8] = [
+        ("core", &[]),
+        ("store", &["ff-core"]),
+        ("store-sqlite", &["ff-core", "ff-store"]),
+        ("engine", &["ff-core", "ff-store"]),
+        ("sdk", &["ff-core", "ff-store", "ff-store-sqlite", "ff-engine"]),
+        ("sim", &["ff-core", "ff-store", "ff-engine"]),
+        ("bench", &["ff-core", "ff-store", "ff-store-sqlite", "ff-engine", "flowfabric"]),
+        ("cli", &ours),
+    ];
+    let mut problems = Vec::new();
+    for (folder, allowed) in may {
+        let manifest = read(format!("crates/{folder}/Cargo.toml"));
+        let dependencies = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+        let names: Vec<&str> =
+            dependencies.lines().filter_map(|line| line.split(['.', ' ', '=']).next()).collect();
+        for name in names.iter().filter(|name| ours.contains(*name) && !allowed.contains(*name)) {
+            problems.push(format!("crates/{folder} must not know {name}"));
+        }
+        if folder == "core" {
+            let outside = ["tokio", "rusqlite", "rand", "tracing"];
+            problems.extend(
+                names.iter().filter(|it| outside.contains(*it)).map(|it| format!("core must not use {it}")),
+            );
+        }
+    }
+    check(problems);
+}
+
+#[test]
+fn every_command_has_a_file_of_its_own() {
+    let list = read("crates/core/src/commands/mod.rs");
+    let names = list.split("commands!(\n").nth(1).unwrap().split(");").next().unwrap();
+    let mut problems = Vec::new();
+    for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let defined = files(&[".rs"]).into_iter().any(|file| {
+            file.starts_with(root().join("crates/core/src/commands"))
+                && fs::read_to_string(&file).unwrap().contains(&format!("pub struct {name} {{"))
+                && !file.ends_with("mod.rs")
+        });
+        if !defined {
+            problems.push(format!("the command {name} is not defined in a file of its own"));
+        }
+    }
+    check(problems);
+}
+
+/// Names of all test functions, and of the simulator's and the suite's cases.
+fn test_names() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for file in files(&[".rs"]) {
+        for line in fs::read_to_string(&file).unwrap().lines() {
+            if let Some(rest) =
+                line.trim().strip_prefix("fn ").or_else(|| line.trim().split("async fn ").nth(1))
+            {
+                names.insert(rest.split(['(', '<']).next().unwrap_or_default().to_owned());
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn every_promise_names_a_test_that_exists() {
+    let names = test_names();
+    let text = read("docs/guarantees.md");
+    let mut problems = Vec::new();
+    let mut promises = 0;
+    for row in text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| promise")) {
+        promises += 1;
+        let tests: Vec<&str> = row.split('`').skip(1).step_by(2).filter(|word| word.contains('_')).collect();
+        if tests.is_empty() {
+            problems.push(format!("a promise without a test: {row}"));
+        }
+        problems.extend(
+            tests.iter().filter(|it| !names.contains(**it)).map(|it| format!("there is no test {it}: {row}")),
+        );
+    }
+    assert!(promises >= 10, "docs/guarantees.md has lost its table");
+    check(problems);
+}
+
+#[test]
+fn every_code_is_explained() {
+    let text = read("docs/errors.md");
+    let mut problems = Vec::new();
+    for file in
+        ["crates/core/src/rejection.rs", "crates/engine/src/failure.rs", "crates/engine/src/cursor.rs"]
+    {
+        let source = read(file);
+        let codes = source.split("fn code").nth(1).unwrap().split("\n    }").next().unwrap();
+        for code in codes.split('"').skip(1).step_by(2) {
+            if !text.contains(&format!("`{code}`")) {
+                problems.push(format!("docs/errors.md does not explain `{code}` of {file}"));
+            }
+        }
+    }
+    check(problems);
+}
