@@ -1,5 +1,6 @@
 //! Work to be submitted.
 
+use std::collections::VecDeque;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
@@ -263,17 +264,17 @@ fn created(fabric: &Fabric, reply: &Reply) -> Result<Run, Error> {
 pub(crate) struct Many<'a> {
     fabric: &'a Fabric,
     results: Vec<Option<Result<Run, Error>>>,
-    left: Vec<(usize, Command)>,
+    left: VecDeque<(usize, Command)>,
 }
 
 impl<'a> Many<'a> {
     pub fn new(fabric: &'a Fabric, submissions: Vec<Submission>) -> Many<'a> {
-        let mut many = Many { fabric, results: Vec::with_capacity(submissions.len()), left: Vec::new() };
+        let mut many = Many { fabric, results: Vec::with_capacity(submissions.len()), left: VecDeque::new() };
         for (n, submission) in submissions.into_iter().enumerate() {
             let create = Submission::<()>::create(submission.draft, fabric);
             many.results.push(None);
             match create {
-                Ok(create) => many.left.push((n, create.into())),
+                Ok(create) => many.left.push_back((n, create.into())),
                 Err(error) => many.results[n] = Some(Err(error)),
             }
         }
@@ -290,7 +291,9 @@ impl<'a> Many<'a> {
             let (before, sent) = (self.left.len(), batch.len());
             for ((n, command), reply) in batch.into_iter().zip(replies) {
                 match reply {
-                    Err(failure) if patience.lasts_for(&failure) => self.left.push((n, command.repeated())),
+                    Err(failure) if patience.lasts_for(&failure) => {
+                        self.left.push_back((n, command.repeated()))
+                    }
                     reply => self.answer(n, reply),
                 }
             }
