@@ -13,7 +13,7 @@ use ff_core::{Command, Execution, ExecutionId, Ms, Payload, Reply};
 use ff_engine::explain::Explanation;
 use ff_engine::machine::MachineStats;
 use ff_engine::{Ended, Engine, Failure, ShutdownReport};
-use ff_store::{MemoryStore, Store, SystemClock};
+use ff_store::{MemoryStore, Store};
 use ff_store_sqlite::SqliteStore;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -57,18 +57,12 @@ pub async fn connect(url: &str) -> Result<Fabric, Error> {
 pub async fn connect_with(url: &str, options: Options) -> Result<Fabric, Error> {
     let Address { place, partitions, synchronous } = Address::parse(url)?;
     let partitions = partitions.or(options.partitions);
-    let store: Arc<dyn Store> = match (place, &options.clock) {
-        (Place::Memory, None) => Arc::new(MemoryStore::new(partitions.unwrap_or(1))),
-        (Place::Memory, Some(clock)) => {
-            Arc::new(MemoryStore::with_clock(partitions.unwrap_or(1), clock.clone()))
-        }
-        (Place::Sqlite(path), clock) => {
-            let settings = ff_store_sqlite::Options {
-                partitions,
-                synchronous: synchronous.unwrap_or(options.synchronous),
-                clock: clock.clone().map_or(Arc::new(SystemClock), |clock| clock),
-                ..ff_store_sqlite::Options::default()
-            };
+    let store: Arc<dyn Store> = match place {
+        Place::Memory => Arc::new(MemoryStore::new(partitions.unwrap_or(1))),
+        Place::Sqlite(path) => {
+            let synchronous = synchronous.unwrap_or(options.synchronous);
+            let settings =
+                ff_store_sqlite::Options { partitions, synchronous, ..ff_store_sqlite::Options::default() };
             // Opening waits for the disk and for other processes.
             let open = tokio::task::spawn_blocking(move || SqliteStore::open(path, settings)).await;
             Arc::new(open.map_err(|error| Error::Internal(error.to_string()))??)

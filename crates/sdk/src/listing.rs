@@ -7,7 +7,8 @@ use std::str::FromStr;
 
 use ff_core::query::{Filter, Order, PageAsk};
 use ff_core::rejection::Invalid;
-use ff_core::{Execution, ExecutionId, Kind, LaneName, Ms, Namespace, PublicState};
+use ff_core::state::Reason;
+use ff_core::{Execution, ExecutionId, Kind, LaneName, Ms, Namespace, PublicState, WorkerName};
 
 use crate::{Error, Fabric};
 
@@ -120,6 +121,15 @@ impl List {
     /// One of the states it may be in; may be given several times.
     pub fn state(self, state: PublicState) -> List {
         self.set(Ok(state), |filter, it| filter.states.push(it))
+    }
+
+    pub fn reason(self, reason: Reason) -> List {
+        self.set(Ok(reason), |filter, it| filter.reason = Some(it))
+    }
+
+    /// The worker that runs or ran its newest attempt.
+    pub fn worker(self, name: &str) -> List {
+        self.set(WorkerName::parse(name), |filter, it| filter.worker = Some(it))
     }
 
     pub fn tag(self, key: &str, value: &str) -> List {

@@ -1,5 +1,6 @@
 //! Work to be submitted.
 
+use std::collections::VecDeque;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
@@ -214,9 +215,9 @@ impl<F> Submission<F> {
         self.put(|draft| draft.policy = policy)
     }
 
-    /// The command that creates it. A draft keeps the id it gets here, so that it can be sent again.
-    fn create(&self, fabric: &Fabric) -> Result<Create, Error> {
-        let draft = (**self.draft.as_ref().map_err(Clone::clone)?).clone();
+    /// The command that creates it, with the id it keeps however often it is sent.
+    fn create(draft: Result<Box<Draft>, Error>, fabric: &Fabric) -> Result<Create, Error> {
+        let draft = *draft?;
         let key = draft.idempotency_key.as_deref();
         let new_id = || fabric.engine().new_execution_id(fabric.wall(), &draft.namespace, key);
         let tags = draft.tags.iter().map(|(key, value)| (key.as_str(), value.as_str()));
@@ -244,9 +245,10 @@ impl IntoFuture for Submission<Fabric> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let create = Command::from(self.create(&self.fabric)?);
-            let reply = self.fabric.command(create).await?;
-            created(&self.fabric, &reply)
+            let Submission { fabric, draft } = self;
+            let create = Self::create(draft, &fabric)?;
+            let reply = fabric.command(create.into()).await?;
+            created(&fabric, &reply)
         })
     }
 }
@@ -262,17 +264,17 @@ fn created(fabric: &Fabric, reply: &Reply) -> Result<Run, Error> {
 pub(crate) struct Many<'a> {
     fabric: &'a Fabric,
     results: Vec<Option<Result<Run, Error>>>,
-    left: Vec<(usize, Command)>,
+    left: VecDeque<(usize, Command)>,
 }
 
 impl<'a> Many<'a> {
     pub fn new(fabric: &'a Fabric, submissions: Vec<Submission>) -> Many<'a> {
-        let mut many = Many { fabric, results: Vec::with_capacity(submissions.len()), left: Vec::new() };
+        let mut many = Many { fabric, results: Vec::with_capacity(submissions.len()), left: VecDeque::new() };
         for (n, submission) in submissions.into_iter().enumerate() {
-            let create = submission.create(fabric);
+            let create = Submission::<()>::create(submission.draft, fabric);
             many.results.push(None);
             match create {
-                Ok(create) => many.left.push((n, create.into())),
+                Ok(create) => many.left.push_back((n, create.into())),
                 Err(error) => many.results[n] = Some(Err(error)),
             }
         }
@@ -289,7 +291,9 @@ impl<'a> Many<'a> {
             let (before, sent) = (self.left.len(), batch.len());
             for ((n, command), reply) in batch.into_iter().zip(replies) {
                 match reply {
-                    Err(failure) if patience.lasts_for(&failure) => self.left.push((n, command.repeated())),
+                    Err(failure) if patience.lasts_for(&failure) => {
+                        self.left.push_back((n, command.repeated()))
+                    }
                     reply => self.answer(n, reply),
                 }
             }

@@ -15,6 +15,8 @@ use crate::{Error, Fabric, Options};
 const START: Ms = 1_767_225_600_000;
 /// How often nothing must have happened before everything counts as quiet.
 const CALM: u32 = 3;
+/// How far time moves at once while the engine cannot do what it has to.
+const RETRY_MS: Ms = 100;
 
 /// A fabric in memory whose clock stands still until the test moves it.
 ///
@@ -87,11 +89,14 @@ impl TestFabric {
     pub async fn advance(&self, time: Duration) {
         let target = self.now().saturating_add(ms(time));
         loop {
-            self.settle().await;
-            if self.now() >= target {
+            let idle = self.calm_down().await;
+            let now = self.now();
+            if now >= target {
                 return;
             }
-            self.clock.step(self.next_due().map_or(target, |next| next.min(target)));
+            // An engine that cannot reach its store tries again after pauses that are in no agenda.
+            let next = if idle { self.next_due() } else { Some(now + RETRY_MS) };
+            self.clock.step(next.map_or(target, |next| next.min(target)));
         }
     }
 
@@ -105,18 +110,23 @@ impl TestFabric {
     /// Waits until nothing happens any more without time passing: the engine has nothing to do or cannot do
     /// it, and every timer's owner waits again.
     pub async fn settle(&self) {
+        self.calm_down().await;
+    }
+
+    /// Returns whether the engine has nothing left to do.
+    async fn calm_down(&self) -> bool {
         let mut before = None;
         let mut calm = 0;
-        while calm < CALM {
+        loop {
             self.engine().nudge().await;
-            let Ok(stats) = self.engine().stats().await else { return };
-            calm = if before.as_ref() == Some(&stats) { calm + 1 } else { 0 };
+            let Ok(stats) = self.engine().stats().await else { return true };
             // What the engine has answered, its askers will act on. A store that is out of reach is different:
             // nobody gets an answer before time passes.
             let idle = stats.queued == 0 && stats.in_flight == 0;
-            if idle && !self.clock.is_quiet() {
-                self.clock.all_quiet().await;
-                calm = 0;
+            let quiet = !idle || self.clock.is_quiet();
+            calm = if quiet && before.as_ref() == Some(&stats) { calm + 1 } else { 0 };
+            if calm == CALM {
+                return idle;
             }
             before = Some(stats);
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ff_core::Ms;
 use ff_store::{Clock, ManualClock, SystemClock};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Time {
@@ -68,7 +68,6 @@ impl Drop for Asking {
     fn drop(&mut self) {
         if let Time::Test(clock) = &self.time {
             clock.timers().asking -= 1;
-            clock.settled.notify_waiters();
         }
     }
 }
@@ -100,7 +99,6 @@ impl Drop for Alarm {
     fn drop(&mut self) {
         if let Time::Test(clock) = &self.time {
             clock.timers().awake -= 1;
-            clock.settled.notify_waiters();
         }
     }
 }
@@ -110,7 +108,6 @@ impl Drop for Alarm {
 pub struct TestClock {
     clock: ManualClock,
     timers: Mutex<Timers>,
-    settled: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -131,7 +128,7 @@ impl Clock for TestClock {
 
 impl TestClock {
     pub(crate) fn at(now: Ms) -> TestClock {
-        TestClock { clock: ManualClock::at(now), timers: Mutex::default(), settled: Notify::new() }
+        TestClock { clock: ManualClock::at(now), timers: Mutex::default() }
     }
 
     fn timers(&self) -> MutexGuard<'_, Timers> {
@@ -151,7 +148,6 @@ impl TestClock {
             timers.awake -= 1;
             (key, ring)
         };
-        self.settled.notify_waiters();
         let _asleep = Asleep { clock: self, key };
         let _ = ring.await;
     }
@@ -175,19 +171,7 @@ impl TestClock {
         }
     }
 
-    /// Waits until every alarm's owner waits again and has acted on its answers.
-    pub(crate) async fn all_quiet(&self) {
-        loop {
-            let settled = self.settled.notified();
-            tokio::pin!(settled);
-            settled.as_mut().enable();
-            if self.is_quiet() {
-                return;
-            }
-            settled.await;
-        }
-    }
-
+    /// Whether every alarm's owner waits again and has acted on its answers.
     pub(crate) fn is_quiet(&self) -> bool {
         let timers = self.timers();
         timers.awake == 0 && timers.asking == 0

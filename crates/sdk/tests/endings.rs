@@ -41,7 +41,7 @@ async fn a_failure_is_tried_again_after_its_backoff() {
     let fabric = TestFabric::new().await;
     let worker = start(Worker::new(&fabric).on("flaky", |ctx: Context, (): ()| async move {
         if ctx.attempt() < 3 {
-            return Err(std::io::Error::other(format!("try {}", ctx.attempt())))?;
+            Err(std::io::Error::other(format!("try {}", ctx.attempt())))?;
         }
         assert!(ctx.is_last_attempt());
         Ok(ctx.attempt())

@@ -274,3 +274,56 @@ async fn a_hold_stops_the_handler_until_it_is_released() {
     assert_eq!(run.result::<u32>().await, Ok(2));
     worker.stop().await;
 }
+
+#[tokio::test]
+async fn a_lease_that_cannot_be_renewed_is_given_up_in_time() {
+    let fabric = TestFabric::new().await;
+    let gate = Gate::new();
+    let worker = start(gated(&fabric, &gate));
+    let run = fabric.submit("gated", &()).await.unwrap();
+    gate.entered().await;
+    fabric.store().faults().start_outage();
+    fabric.advance(29 * SECOND).await;
+    assert_eq!(gate.dropped.available_permits(), 0);
+    fabric.advance(2 * SECOND).await;
+    gate.dropped().await;
+    fabric.store().faults().end_outage();
+    // After an outage, leases get another while before they count as lost.
+    fabric.advance(30 * SECOND).await;
+    gate.entered().await;
+    gate.open.notify_one();
+    assert_eq!(run.result::<u32>().await, Ok(2));
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn an_ending_waits_for_a_store_that_comes_back() {
+    let fabric = TestFabric::new().await;
+    let gate = Gate::new();
+    let worker = start(gated(&fabric, &gate));
+    let run = fabric.submit("gated", &()).await.unwrap();
+    gate.entered().await;
+    fabric.store().faults().start_outage();
+    gate.open.notify_one();
+    gate.dropped().await;
+    fabric.advance(5 * SECOND).await;
+    fabric.store().faults().end_outage();
+    fabric.advance(5 * SECOND).await;
+    assert_eq!(run.result::<u32>().await, Ok(1));
+    worker.stop().await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_process_that_is_asked_to_end_drains() {
+    let fabric = TestFabric::new().await;
+    let worker = Worker::new(&fabric).on("end", |_: Context, (): ()| async move {
+        let process = std::process::id().to_string();
+        let sent = std::process::Command::new("kill").args(["-TERM", &process]).status()?;
+        Ok(sent.success())
+    });
+    let run = fabric.submit("end", &()).await.unwrap();
+    let stopped = worker.run().await.unwrap();
+    assert_eq!((stopped.drained, stopped.given_back), (false, 0));
+    assert_eq!(run.result::<bool>().await, Ok(true));
+}

@@ -7,17 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use ff_core::commands::{Complete, Delay, Fail};
+use ff_core::commands::{Complete, Delay, Fail, Release};
 use ff_core::execution::Fence;
 use ff_core::{Command, ExecutionId, InstanceId, Ms, Rejection};
 use ff_engine::{Failure, Task};
 use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, watch};
+use tracing::Instrument;
 
 use super::running::Running;
 use crate::context::Data;
 use crate::handler::{Conclusion, Handlers, Handling, Outcome};
-use crate::time::ms;
+use crate::time::{Asking, ms};
 use crate::{Context, Fabric, TaskFailure};
 
 /// How many ended attempts may wait for their ending to be stored before no more work is taken.
@@ -54,6 +55,8 @@ pub(crate) struct Crew {
     /// When the keeper looks next, and how it is told to look earlier.
     pub keeper_wakes_at: AtomicI64,
     pub keeper: Notify,
+    /// What it was told and has not acted on.
+    pub keeper_told: Mutex<Option<Asking>>,
 }
 
 impl Crew {
@@ -76,6 +79,7 @@ impl Crew {
             freed: Notify::new(),
             keeper_wakes_at: AtomicI64::new(Ms::MAX),
             keeper: Notify::new(),
+            keeper_told: Mutex::default(),
         }
     }
 
@@ -113,6 +117,8 @@ impl Crew {
         }
         self.working.fetch_add(started.len(), Ordering::AcqRel);
         if wake_at < self.keeper_wakes_at.load(Ordering::Acquire) {
+            *self.keeper_told.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(self.fabric.time().asking());
             self.keeper.notify_one();
         }
         for (task, running) in started {
@@ -153,9 +159,19 @@ impl Crew {
                 return running.lose();
             }
             tokio::select! {
-                () = running.lost() => return,
+                () = running.over() => return,
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE.1),
             }
+        }
+    }
+
+    /// Nothing is stored for a lease that is lost. One that only ran out here may have been renewed by a call
+    /// whose answer did not come; it goes back, so that nobody waits for its end.
+    async fn give_up(&self, running: &Running) {
+        let fence = running.fence();
+        tracing::debug!(execution = %fence.execution, "stopped: the lease is lost");
+        if running.may_be_held() {
+            let _ = self.fabric.engine().execute(Release { fence }).await;
         }
     }
 
@@ -217,16 +233,18 @@ async fn run(mut place: Place, task: Task, running: Arc<Running>) {
             Some(handler) => handler(context, input),
             None => Box::pin(std::future::ready(Err(unknown_kind(&execution.spec.kind)))),
         });
+        let (kind, attempt) = (&*execution.spec.kind, execution.attempt_number());
+        let span = tracing::info_span!("attempt", execution = %execution.id, kind, attempt);
         tokio::select! {
             biased;
-            conclusion = handling => Some(conclusion),
-            () = running.lost() => None,
+            conclusion = handling.instrument(span) => Some(conclusion),
+            () = running.over() => None,
         }
     };
     place.stop_working();
     match conclusion {
         Some(conclusion) => crew.end(&running, conclusion).await,
-        None => tracing::debug!(execution = %execution.id, "stopped: the lease is lost"),
+        None => crew.give_up(&running).await,
     }
 }
 

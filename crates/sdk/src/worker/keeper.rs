@@ -7,8 +7,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use ff_core::commands::Heartbeat;
 use ff_core::execution::Fence;
@@ -25,8 +25,6 @@ use crate::time::Asking;
 /// How long an instance may be silent before it counts as dead, and how often it is heard of.
 pub(super) const TTL_MS: Ms = 30_000;
 const HEARTBEAT_MS: Ms = TTL_MS / 3;
-/// How many leases are renewed in one call at most.
-const RENEW_MAX: usize = 10_000;
 
 type Call<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
 
@@ -51,7 +49,7 @@ struct Keeper {
     crew: Arc<Crew>,
     instance: InstanceId,
     disturbed: mpsc::UnboundedReceiver<ExecutionId>,
-    /// Leases to look at now.
+    /// Leases that were disturbed and are to be looked at now.
     urgent: Vec<Fence>,
     renewal: Call<Renewed>,
     heartbeat: Call<(Result<Reply, Failure>, Asking)>,
@@ -94,8 +92,10 @@ impl Keeper {
         loop {
             // Whoever starts something from here on must say so: this look may not see it.
             self.crew.keeper_wakes_at.store(Ms::MAX, Ordering::Release);
+            let told = self.crew.keeper_told.lock().unwrap_or_else(PoisonError::into_inner).take();
             let now = self.crew.fabric.time().now();
             let wake_at = self.look_after(now);
+            drop(told);
             self.crew.keeper_wakes_at.store(wake_at, Ordering::Release);
             let news = tokio::select! {
                 biased;
@@ -127,51 +127,45 @@ impl Keeper {
         self.next_heartbeat = self.crew.fabric.time().now() + HEARTBEAT_MS;
     }
 
-    /// Does what is due; returns when to look again.
+    /// Does what is due; returns when to look again. Answers wake the keeper by themselves.
     fn look_after(&mut self, now: Ms) -> Ms {
-        let mut wake_at = self.next_heartbeat;
-        let mut due = std::mem::take(&mut self.urgent);
-        let mut any_due = !due.is_empty();
-        {
-            let all = self.crew.running();
-            for running in all.values().filter(|it| !it.is_lost()) {
-                if running.ends_at() <= now {
-                    running.lose();
-                    continue;
-                }
-                any_due |= running.renew_at() <= now;
-                wake_at = wake_at.min(running.renew_at()).min(running.ends_at());
-            }
-            if any_due && self.renewal.is_none() {
-                // Whoever is not due yet is renewed with the others, so that there is one call for all.
-                due = all.values().filter(|it| !it.is_lost()).map(|it| it.fence()).take(RENEW_MAX).collect();
-            }
-        }
-        if self.renewal.is_some() {
-            // Its answer wakes the keeper; only ends of leases are waited for meanwhile.
-            self.urgent = due;
-            wake_at = self.next_end().min(self.next_heartbeat);
-        } else if !due.is_empty() {
-            self.renew(now, due);
-            wake_at = self.next_end().min(self.next_heartbeat);
-        }
         if now >= self.next_heartbeat && self.heartbeat.is_none() {
-            self.next_heartbeat = now + HEARTBEAT_MS;
-            let (engine, instance) = (self.crew.fabric.engine().clone(), self.instance);
-            let asking = self.crew.fabric.time().asking();
-            self.heartbeat =
-                Some(Box::pin(async move { (engine.execute(Heartbeat { instance }).await, asking) }));
+            self.beat(now);
         }
-        wake_at.max(now + 1)
+        let (mut renew_at, mut ends_at) = (Ms::MAX, Ms::MAX);
+        let mut held = Vec::new();
+        for running in self.crew.running().values().filter(|it| !it.is_over()) {
+            if running.ends_at() <= now {
+                running.run_out();
+                continue;
+            }
+            renew_at = renew_at.min(running.renew_at());
+            ends_at = ends_at.min(running.ends_at());
+            held.push(running.fence());
+        }
+        if self.renewal.is_none() {
+            let disturbed = std::mem::take(&mut self.urgent);
+            // If one is due, all are renewed, so that there is one call for all.
+            self.renew(now, if renew_at <= now { held } else { disturbed });
+        }
+        let renew_at = if self.renewal.is_none() { renew_at } else { Ms::MAX };
+        let beat_at = if self.heartbeat.is_none() { self.next_heartbeat } else { Ms::MAX };
+        renew_at.min(beat_at).min(ends_at)
     }
 
-    fn next_end(&self) -> Ms {
-        let all = self.crew.running();
-        all.values().filter(|it| !it.is_lost()).map(|it| it.ends_at()).min().unwrap_or(Ms::MAX)
+    fn beat(&mut self, now: Ms) {
+        self.next_heartbeat = now + HEARTBEAT_MS;
+        let (engine, instance) = (self.crew.fabric.engine().clone(), self.instance);
+        let asking = self.crew.fabric.time().asking();
+        self.heartbeat =
+            Some(Box::pin(async move { (engine.execute(Heartbeat { instance }).await, asking) }));
     }
 
     fn renew(&mut self, now: Ms, fences: Vec<Fence>) {
         let engine = self.crew.fabric.engine().clone();
+        if fences.is_empty() {
+            return;
+        }
         let _asking = self.crew.fabric.time().asking();
         // Counted from now: the lease cannot have been granted before it was asked for.
         self.renewal = Some(Box::pin(async move {
@@ -182,6 +176,7 @@ impl Keeper {
 
     fn renewed(&mut self, Renewed { sent_at, fences, results, _asking }: Renewed) {
         let now = self.crew.fabric.time().now();
+        let mut failed = None;
         for (fence, result) in fences.iter().zip(results) {
             let Some(running) = self.find(fence.execution).filter(|it| it.fence() == *fence) else {
                 continue;
@@ -198,10 +193,13 @@ impl Keeper {
                     running.lose();
                 }
                 Err(failure) => {
-                    tracing::warn!(%failure, "leases were not renewed; trying again");
                     running.not_renewed(now);
+                    failed = Some(failure);
                 }
             }
+        }
+        if let Some(failure) = failed {
+            tracing::warn!(%failure, "leases were not renewed; trying again");
         }
     }
 

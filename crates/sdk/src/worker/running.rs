@@ -10,8 +10,10 @@ use tokio::sync::Notify;
 const FINE: u8 = 0;
 /// A cancel was asked for; the handler may end by itself.
 const CANCELLED: u8 = 1;
+/// The lease has ended by our clock; nobody has told.
+const RUN_OUT: u8 = 2;
 /// The lease is gone: whatever the handler does now counts for nothing.
-const LOST: u8 = 2;
+const LOST: u8 = 3;
 
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -73,6 +75,11 @@ impl Running {
         self.become_at_least(LOST);
     }
 
+    /// The lease could not be renewed in time.
+    pub fn run_out(&self) {
+        self.become_at_least(RUN_OUT);
+    }
+
     fn become_at_least(&self, mood: u8) {
         if self.mood.fetch_max(mood, Ordering::SeqCst) < mood {
             self.changed.notify_waiters();
@@ -83,16 +90,22 @@ impl Running {
         self.mood.load(Ordering::SeqCst) >= CANCELLED
     }
 
-    pub fn is_lost(&self) -> bool {
-        self.mood.load(Ordering::SeqCst) == LOST
+    /// Whether the handler must not go on.
+    pub fn is_over(&self) -> bool {
+        self.mood.load(Ordering::SeqCst) >= RUN_OUT
+    }
+
+    /// Whether the lease may still be there although the handler must not go on.
+    pub fn may_be_held(&self) -> bool {
+        self.mood.load(Ordering::SeqCst) == RUN_OUT
     }
 
     pub async fn cancelled(&self) {
         self.reaches(CANCELLED).await;
     }
 
-    pub async fn lost(&self) {
-        self.reaches(LOST).await;
+    pub async fn over(&self) {
+        self.reaches(RUN_OUT).await;
     }
 
     async fn reaches(&self, mood: u8) {
