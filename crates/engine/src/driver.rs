@@ -53,6 +53,8 @@ pub struct Task {
 
 pub(crate) type Answered<T> = oneshot::Sender<Result<T, Failure>>;
 
+// Most requests are commands; a box for each would cost more than the moves.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum Request {
     Execute {
         partition: PartitionId,

@@ -1,5 +1,7 @@
 //! The engine on the memory store: the main path, and what happens when the store misbehaves.
 
+#![allow(clippy::unwrap_used)] // What cannot be set up is a failed test.
+
 use std::sync::Arc;
 use std::time::Duration;
 

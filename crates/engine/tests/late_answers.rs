@@ -1,5 +1,7 @@
 //! Answers of the store that come late, at a machine fed by hand.
 
+#![allow(clippy::unwrap_used)] // What cannot be set up is a failed test.
+
 use std::sync::Arc;
 
 use ff_core::commands::{Create, Hold};

@@ -39,6 +39,8 @@ pub struct LoadToken {
     number: u64,
 }
 
+// Most inputs are commands; a box for each would cost more than the moves.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub enum Input {
     Command {
