@@ -1,0 +1,184 @@
+//! One command and one batch: rolled back whole, or written as the net change of each record.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::Ms;
+use crate::agenda::{AgendaEntry, AgendaKey, Subject};
+use crate::change::{Changes, ExecutionChange};
+use crate::class::Class;
+use crate::execution::Execution;
+use crate::id::ExecutionId;
+use crate::name::LaneName;
+use crate::query::CountKey;
+use crate::worker::WorkerInstance;
+
+use super::{Marks, Workspace, derive, derive_worker, ended_entry, timer_key};
+
+impl Workspace {
+    pub fn begin_command(&mut self) {
+        self.executions.begin_command();
+        self.dedup.begin_command();
+        self.lanes.begin_command();
+        self.workers.begin_command();
+        self.links.begin_command();
+        self.header_at_command = self.header;
+        self.marks = Marks {
+            events: self.lists.events.len(),
+            payloads: self.lists.payloads.len(),
+            attempts: self.lists.attempts.len(),
+            agenda_added: self.lists.agenda_added.len(),
+            agenda_removed: self.lists.agenda_removed.len(),
+            events_trimmed_below: self.lists.events_trimmed_below,
+            purged: self.lists.purged.len(),
+        };
+    }
+
+    /// Takes back everything since [`begin_command`](Self::begin_command).
+    pub fn roll_back(&mut self) {
+        let Workspace { ready, agenda, leases, .. } = self;
+        self.executions.roll_back(|_, now, then| {
+            derive(ready, agenda, leases, now.map(|it| &**it), then.map(|it| &**it));
+        });
+        self.workers.roll_back(|_, now, then| {
+            derive_worker(agenda, now.map(|it| &**it), then.map(|it| &**it));
+        });
+        self.dedup.roll_back(|_, _, _| {});
+        self.lanes.roll_back(|_, _, _| {});
+        self.links.roll_back(|_, _, _| {});
+        for entry in self.lists.agenda_added.drain(self.marks.agenda_added..) {
+            agenda.remove(&entry.key);
+        }
+        for (_, entry) in self.lists.agenda_removed.drain(self.marks.agenda_removed..) {
+            entry.into_iter().for_each(|entry| agenda.add(entry.key, entry.message));
+        }
+        self.lists.events.truncate(self.marks.events);
+        self.lists.payloads.truncate(self.marks.payloads);
+        self.lists.attempts.truncate(self.marks.attempts);
+        self.lists.events_trimmed_below = self.marks.events_trimmed_below;
+        self.lists.purged.truncate(self.marks.purged);
+        let sweep_at = self.header_at_command.sweep_at;
+        if self.header.sweep_at != sweep_at {
+            self.set_sweep(sweep_at);
+        }
+        self.header = self.header_at_command;
+    }
+
+    /// Ends the batch and returns what it has changed.
+    pub fn take_batch(&mut self, now: Ms) -> Changes {
+        let mut lists = std::mem::take(&mut self.lists);
+        self.marks = Marks::default();
+        lists.leave_out_overwritten();
+        let mut changes = Changes {
+            events: lists.events,
+            payloads: lists.payloads,
+            attempts: lists.attempts,
+            agenda_added: lists.agenda_added,
+            agenda_removed: lists.agenda_removed.into_iter().map(|(key, _)| key).collect(),
+            events_trimmed_below: lists.events_trimmed_below,
+            ..Changes::default()
+        };
+        let mut counts = FxHashMap::<CountKey, i64>::default();
+        let mut ready_counts = FxHashMap::<(LaneName, Class), i64>::default();
+        let mut touched = Vec::new();
+        for (id, before, after) in self.executions.take_net() {
+            touched.push(id);
+            let mut net = |before, after| {
+                net_execution(&mut changes, &mut counts, &mut ready_counts, id, before, after);
+            };
+            match (before, after) {
+                // Removed and created anew under its id: another execution, of which nothing old may stay.
+                (Some(before), Some(after)) if !Arc::ptr_eq(&before.spec, &after.spec) => {
+                    net(Some(before), None);
+                    net(None, Some(after));
+                }
+                (before, after) => net(before, after),
+            }
+        }
+        for (id, before, after) in self.workers.take_net() {
+            if before != after {
+                let agenda = |worker: &Option<Arc<WorkerInstance>>| {
+                    worker.as_ref().map(|it| it.agenda().collect::<Vec<_>>()).unwrap_or_default()
+                };
+                let (old, new) = (agenda(&before), agenda(&after));
+                changes.agenda_removed.extend(old.iter().filter(|key| !new.contains(key)));
+                let added = new.iter().filter(|key| !old.contains(key));
+                changes.agenda_added.extend(added.map(|key| AgendaEntry { key: *key, message: None }));
+                changes.workers.push((id, after));
+            }
+        }
+        let dedup = self.dedup.take_net().into_iter().filter(|(_, before, after)| before != after);
+        changes.dedup = dedup.map(|(key, _, after)| (key, after)).collect();
+        let lanes = self.lanes.take_net().into_iter().filter(|(_, before, after)| before != after);
+        changes.lanes = lanes.map(|(key, _, after)| (key, after)).collect();
+        let links = self.links.take_net().into_iter().filter(|(_, before, after)| before != after);
+        changes.links = links.filter_map(|(_, _, after)| after).collect();
+        if self.header.sweep_at != self.header_at_batch.sweep_at {
+            let entry = |due| AgendaKey { due, subject: Subject::Sweep };
+            changes.agenda_removed.extend(self.header_at_batch.sweep_at.map(entry));
+            let added = self.header.sweep_at.map(|due| AgendaEntry { key: entry(due), message: None });
+            changes.agenda_added.extend(added);
+        }
+        changes.counts = sorted(counts);
+        changes.ready_counts = sorted(ready_counts);
+        self.header.now = now;
+        changes.header = self.header;
+        self.header_at_batch = self.header;
+        self.recent.add(self.batch, touched, &changes, self.batch_sweep_by.take());
+        self.batch += 1;
+        changes
+    }
+}
+
+fn sorted<K: Ord>(map: FxHashMap<K, i64>) -> Vec<(K, i64)> {
+    let mut list: Vec<(K, i64)> = map.into_iter().filter(|(_, delta)| *delta != 0).collect();
+    list.sort_by(|a, b| a.0.cmp(&b.0));
+    list
+}
+
+/// Adds one execution's net change, and everything derived from it, to the changes of a batch.
+fn net_execution(
+    changes: &mut Changes,
+    counts: &mut FxHashMap<CountKey, i64>,
+    ready_counts: &mut FxHashMap<(LaneName, Class), i64>,
+    id: ExecutionId,
+    before: Option<Arc<Execution>>,
+    after: Option<Arc<Execution>>,
+) {
+    let entry = |it: &Option<Arc<Execution>>| it.as_ref().and_then(|it| it.ready_entry());
+    let (old, new) = (entry(&before), entry(&after));
+    if old != new {
+        if let Some(old) = old {
+            *ready_counts.entry((old.lane.clone(), old.class.clone())).or_default() -= 1;
+            changes.ready_removed.push(old);
+        }
+        if let Some(new) = new {
+            *ready_counts.entry((new.lane.clone(), new.class.clone())).or_default() += 1;
+            changes.ready_added.push(new);
+        }
+    }
+    let (old, new) = (before.as_deref().and_then(timer_key), after.as_deref().and_then(timer_key));
+    if old != new {
+        changes.agenda_removed.extend(old);
+        changes.agenda_added.extend(new.map(|key| AgendaEntry { key, message: None }));
+    }
+    let (old, new) = (before.as_deref().and_then(ended_entry), after.as_deref().and_then(ended_entry));
+    if old != new {
+        changes.ended_removed.extend(old);
+        changes.ended_added.extend(new);
+    }
+    let (old, new) = (before.as_deref().map(CountKey::of), after.as_deref().map(CountKey::of));
+    if old != new {
+        old.into_iter().for_each(|key| *counts.entry(key).or_default() -= 1);
+        new.into_iter().for_each(|key| *counts.entry(key).or_default() += 1);
+    }
+    match (before, after) {
+        (None, Some(after)) => changes.executions.push(ExecutionChange::Insert(after)),
+        (Some(before), Some(after)) if before != after => {
+            changes.executions.push(ExecutionChange::Update(after));
+        }
+        (Some(_), None) => changes.executions.push(ExecutionChange::Purge(id)),
+        _ => {}
+    }
+}

@@ -1,0 +1,112 @@
+//! What loads bring, and what is thrown away.
+
+use crate::key::Key;
+
+use super::{Answer, Lists, Marks, Opening, Workspace};
+
+impl Workspace {
+    /// Takes in what a load has brought.
+    pub fn learn(&mut self, answer: Answer) {
+        match answer {
+            Answer::Execution(id, execution) => self.executions.learn(id, execution),
+            Answer::Dedup(key, dedup) => self.dedup.learn(key, dedup),
+            Answer::Lane(name, lane) => self.lanes.learn(name, lane),
+            Answer::Worker(id, worker) => self.workers.learn(id, worker),
+            Answer::Opening(opening) => self.open(*opening),
+            Answer::Ready { lane, class, limit, entries, executions } => {
+                for execution in executions {
+                    self.executions.learn(execution.id, Some(execution));
+                }
+                if let Some(window) = self.ready.window_mut(&lane, &class) {
+                    window.finish_refill(&entries, limit);
+                }
+                self.amend_ready(&lane, &class, &entries);
+            }
+            Answer::Agenda { entries, reached } => {
+                self.agenda.finish_refill(entries, reached);
+                self.amend_agenda();
+            }
+            Answer::Sweep(page) => self.sweep_page = Some(page),
+        }
+    }
+
+    pub(super) fn open(&mut self, opening: Opening) {
+        self.header = opening.header;
+        self.header_at_batch = opening.header;
+        self.links.clear();
+        self.lanes.clear();
+        self.workers.clear();
+        self.leases.clear();
+        for link in opening.links {
+            self.links.learn(link.peer, Some(link));
+        }
+        for lane in opening.lanes {
+            self.lanes.learn(lane.name.clone(), Some(lane));
+        }
+        for worker in opening.workers {
+            self.workers.learn(worker.instance, Some(worker));
+        }
+        for (instance, execution) in opening.leases {
+            self.leases.entry(instance).or_default().insert(execution);
+        }
+        self.ready.reset(opening.ready_counts);
+        self.agenda.reset();
+        self.sweep_page = None;
+        self.opened = true;
+    }
+
+    /// Throws away everything that may be out of date: what was decided but not committed, all windows, and
+    /// the records named. The partition must be opened again.
+    pub fn fall_back(&mut self, stale: impl IntoIterator<Item = Key>) {
+        for (id, _, _) in self.executions.take_net() {
+            self.executions.forget(&id);
+        }
+        for (key, _, _) in self.dedup.take_net() {
+            self.dedup.forget(&key);
+        }
+        for key in stale {
+            match key {
+                Key::Execution(id) => self.executions.forget(&id),
+                Key::Dedup(key) => self.dedup.forget(&key),
+                Key::Lane(_) | Key::Worker(_) => {}
+            }
+        }
+        self.lists = Lists::default();
+        self.marks = Marks::default();
+        self.recent.clear();
+        self.batch_sweep_by = None;
+        self.opened = false;
+    }
+
+    /// Forgets every cached record; used when it is not known which are stale.
+    pub fn forget_all(&mut self) {
+        self.executions.clear();
+        self.dedup.clear();
+        self.fall_back([]);
+    }
+
+    /// Keeps the cache near its size. Only between batches, with no load under way, and only for records
+    /// whose last change is committed (`settled` is the newest committed batch). Call it whenever a
+    /// commit has landed: it also forgets which batches were not known to be stored, and until then each
+    /// sweep plans another one for them.
+    pub fn evict(&mut self, settled: u64, executions_max: usize, window_max: usize) {
+        if self.sweep_page.is_none() {
+            self.recent.settle(settled);
+        }
+        if self.executions.len() > executions_max {
+            self.executions.evict(settled, executions_max / 2, |it| it.end().is_some());
+            self.ready.forget_empty();
+        }
+        if self.dedup.len() > executions_max {
+            self.dedup.evict(settled, executions_max / 2, |_| true);
+        }
+        for (_, _, window) in self.ready.windows_mut() {
+            if window.len() > window_max * 4 {
+                window.shrink(window_max * 2);
+            }
+        }
+        if self.agenda.len() > window_max * 4 {
+            self.agenda.shrink(window_max * 2);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What the machine asks for and tells: carried out, answered, passed on.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ff_core::commands::Release;
+use ff_core::key::Key;
+use ff_core::payload::{PayloadKey, Slot};
+use ff_core::{Execution, ExecutionId, Ms, PartitionId, Reply};
+
+use crate::failure::Failure;
+use crate::machine::{Input, News, Output, Ticket};
+
+use super::{Answered, Done, Driver, Ended, Group, LIVE_MAX, RECENT_MAX, Task, Waiter};
+
+impl Driver {
+    pub(super) fn carry_out(&mut self, _at: Ms) {
+        for output in self.machine.take_outputs() {
+            let store = self.store.clone();
+            match output {
+                Output::Load { token, asks } => self.ops.push(Box::pin(async move {
+                    let result = store.load(token.partition, asks).await;
+                    Done::Inputs(vec![Input::Loaded { token, result }])
+                })),
+                Output::Commit(commits) => self.ops.push(Box::pin(async move {
+                    let named: Vec<_> = commits.iter().map(|commit| (commit.partition, commit.id)).collect();
+                    let outcomes = store.commit(commits).await;
+                    let inputs = named.into_iter().zip(outcomes);
+                    Done::Inputs(
+                        inputs
+                            .map(|((partition, id), outcome)| Input::Committed { partition, id, outcome })
+                            .collect(),
+                    )
+                })),
+                Output::Written { partition, number } => self.ops.push(Box::pin(async move {
+                    let result = store.written(partition, number).await;
+                    Done::Inputs(vec![Input::Written { partition, number, result }])
+                })),
+                Output::Missed { partition, number } => self.ops.push(Box::pin(async move {
+                    let result = store.missed(partition, number).await;
+                    Done::Inputs(vec![Input::Missed { partition, result }])
+                })),
+                Output::Status => self
+                    .ops
+                    .push(Box::pin(async move { Done::Inputs(vec![Input::Status(store.status().await)]) })),
+                Output::Reply { ticket, result } => self.reply(ticket, result),
+                Output::News { partition, news } => self.news(partition, news),
+                Output::Foreign { partition, keys, next_event } => self.foreign(partition, keys, next_event),
+            }
+        }
+    }
+
+    pub(super) fn reply(&mut self, ticket: Ticket, result: Result<Reply, Failure>) {
+        let Some(slot) = self.slots.remove(&ticket) else { return };
+        if let Ok(Reply::Created { execution, existing: false }) = &result
+            && self.live.len() < LIVE_MAX
+            && !self.recent.contains_key(execution)
+        {
+            self.live.insert(*execution);
+        }
+        if let Ok(Reply::Changed(execution)) = &result
+            && execution.end().is_none()
+        {
+            // A replay: its earlier end is not the one that is waited for from now on.
+            self.recent.remove(&execution.id);
+        }
+        match slot {
+            Waiter::One(answer) => drop(answer.send(result)),
+            Waiter::Part { group, index } => {
+                let Some(it) = self.groups.get_mut(&group) else { return };
+                it.results[index] = Some(result);
+                it.left -= 1;
+                if it.left == 0
+                    && let Some(Group { results, answer, .. }) = self.groups.remove(&group)
+                {
+                    let _ = answer.send(results.into_iter().flatten().collect());
+                }
+            }
+            Waiter::Poll { number, answer } => {
+                self.polls.remove(&number);
+                match result {
+                    Ok(Reply::Claimed(claimed)) => self.hand_out(claimed, answer),
+                    Ok(_) => drop(answer.send(Ok(Vec::new()))),
+                    Err(failure) => drop(answer.send(Err(failure))),
+                }
+            }
+            Waiter::Own => {}
+        }
+    }
+
+    /// Forgets a poll whose caller is gone, unless a claim for it is on its way; that one is given back.
+    pub(super) fn drop_poll(&mut self, number: u64) {
+        if let Some(ticket) = self.polls.get(&number).copied()
+            && self.machine.drop_poll(ticket)
+        {
+            self.polls.remove(&number);
+            self.slots.remove(&ticket);
+        }
+    }
+
+    /// Gives claimed executions to their worker, with their inputs.
+    pub(super) fn hand_out(&mut self, claimed: Vec<Arc<Execution>>, answer: Answered<Vec<Task>>) {
+        let mut tasks = Vec::with_capacity(claimed.len());
+        let mut missing = Vec::new();
+        for execution in claimed {
+            match self.inputs.take(execution.id) {
+                Some(input) => tasks.push(Task { execution, input }),
+                None => missing.push(execution),
+            }
+        }
+        if missing.is_empty() {
+            return self.send_tasks(answer, tasks);
+        }
+        let store = self.store.clone();
+        self.ops.push(Box::pin(async move {
+            let keys = missing.iter().map(|it| PayloadKey { execution: it.id, slot: Slot::Input }).collect();
+            let read = store.payloads(keys).await;
+            let tasks = match read {
+                Ok(inputs) => {
+                    let read = missing.into_iter().zip(inputs);
+                    let read = read.filter_map(|(execution, input)| Some(Task { execution, input: input? }));
+                    Ok(tasks.into_iter().chain(read).collect())
+                }
+                Err(error) => Err((error, tasks.into_iter().map(|it| it.execution).chain(missing).collect())),
+            };
+            Done::Tasks { answer, tasks }
+        }));
+    }
+
+    /// A worker that is gone gets nothing: its leases go back without waiting for them to run out.
+    pub(super) fn send_tasks(&mut self, answer: Answered<Vec<Task>>, tasks: Vec<Task>) {
+        if let Err(Ok(tasks)) = answer.send(Ok(tasks)) {
+            self.give_back(tasks.into_iter().map(|task| task.execution).collect());
+        }
+    }
+
+    pub(super) fn give_back(&mut self, executions: Vec<Arc<Execution>>) {
+        let at = self.at();
+        let partitions = self.store.info().partitions;
+        for execution in executions {
+            let partition = execution.id.route().partition(partitions);
+            let command = Release { fence: execution.fence() }.into();
+            let ticket = self.ticket(Waiter::Own);
+            self.machine.accept(at, Input::Command { ticket, partition, command, give_up_at: Ms::MAX });
+        }
+    }
+
+    pub(super) fn news(&mut self, partition: PartitionId, news: News) {
+        self.publish(partition, news.next_event);
+        for (execution, result) in news.ended {
+            let id = execution.id;
+            self.live.remove(&id);
+            let ended = Ended { execution, result };
+            if let Some(waits) = self.waits.remove(&id) {
+                for answer in waits {
+                    let _ = answer.send(Ok(ended.clone()));
+                }
+            }
+            if self.recent.insert(id, ended).is_none() {
+                self.recent_order.push_back(id);
+            }
+            if self.recent_order.len() > RECENT_MAX
+                && let Some(oldest) = self.recent_order.pop_front()
+            {
+                self.recent.remove(&oldest);
+            }
+        }
+        for id in news.removed {
+            self.recent.remove(&id);
+            self.live.remove(&id);
+        }
+        for (instance, execution) in news.disturbed {
+            if let Some(watcher) = self.watchers.get(&instance)
+                && watcher.send(execution).is_err()
+            {
+                self.watchers.remove(&instance);
+            }
+        }
+    }
+
+    pub(super) fn publish(&self, partition: PartitionId, next_event: u64) {
+        self.shared.next_events[partition.index()].fetch_max(next_event, Ordering::Release);
+        if self.shared.subscribers.load(Ordering::Relaxed) > 0 {
+            self.shared.changed.notify_waiters();
+        }
+    }
+
+    /// Another process has committed: look after everybody here who waits for what it changed.
+    pub(super) fn foreign(&mut self, partition: PartitionId, keys: Option<Vec<Key>>, next_event: u64) {
+        self.publish(partition, next_event);
+        let partitions = self.store.info().partitions;
+        let here = |id: &ExecutionId| id.route().partition(partitions) == partition;
+        let changed: Vec<ExecutionId> = match keys {
+            Some(keys) => {
+                let executions = keys.into_iter().filter_map(|key| match key {
+                    Key::Execution(id) => Some(id),
+                    _ => None,
+                });
+                executions.collect()
+            }
+            None => self.waits.keys().chain(&self.live).copied().filter(here).collect(),
+        };
+        for id in changed {
+            self.recent.remove(&id);
+            self.live.remove(&id);
+            if self.waits.contains_key(&id) {
+                self.look(id);
+            }
+            // The record says nothing of who held the lease before; every worker here looks for itself.
+            self.watchers.retain(|_, watcher| watcher.send(id).is_ok());
+        }
+    }
+}

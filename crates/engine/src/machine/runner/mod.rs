@@ -1,0 +1,229 @@
+//! The runner of one partition: batches commands, decides them on its cached view, commits, answers.
+//!
+//! While a batch is on its way to the store, commands queue; when there is room again, everything queued
+//! becomes the next batch. The cached view is valid as long as the partition's version is the one the runner
+//! last saw. If a commit conflicts, everything decided on the old view is decided again on a fresh one.
+
+mod answering;
+mod deciding;
+mod intake;
+mod outcomes;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ff_core::agenda::{AgendaKey, Subject};
+use ff_core::key::Ask;
+use ff_core::limits::Limits;
+use ff_core::{CommitId, Ms, PartitionId, Reply, Route, Workspace};
+use ff_store::{Loaded, Version};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::MachineStats;
+use super::batch::{Batch, Decided, Global, Message, Pending};
+use crate::config::MachineConfig;
+use crate::failure::Failure;
+
+/// Without a commit for so long although something was due, the store was out of reach.
+const OUTAGE_MS: Ms = 5_000;
+/// Messages that are still not acknowledged after this time are sent again by whoever sees them.
+const REDELIVER_MS: Ms = 500;
+/// An agenda entry that failed so often is tried once in a while only.
+const FAILURES_MAX: u32 = 3;
+const STUCK_RETRY_MS: Ms = 60_000;
+
+#[derive(Debug)]
+enum Phase {
+    /// The partition must be read before anything can be decided.
+    Closed,
+    Opening,
+    /// The opening is here; which cached records are stale is being read.
+    CatchingUp(Box<Loaded>),
+    Serving,
+    /// The outcome of the oldest batch in flight is unknown and being found out. If nobody has written its
+    /// version, an empty commit takes that place, and the lost one can never apply.
+    Resolving {
+        seal: Option<CommitId>,
+    },
+}
+
+/// A reply that writes nothing, and the number of the version it was decided on. A commit that was on its way
+/// before it was decided does not confirm it: that commit may have been carried out, and others after it,
+/// before the question was even asked.
+#[derive(Debug)]
+struct Unconfirmed {
+    on: u64,
+    decided: Decided,
+}
+
+#[derive(Debug)]
+pub(super) struct Runner {
+    partition: PartitionId,
+    config: Arc<MachineConfig>,
+    ws: Workspace,
+    phase: Phase,
+    /// The newest version known to be committed; `None` before the first opening.
+    version: Option<Version>,
+    queue: VecDeque<Pending>,
+    queue_bytes: usize,
+    /// Commands that wait for a load.
+    parked: Vec<Pending>,
+    /// Nobody who waits here gives up before this local time; it may be too early, never too late.
+    give_up_from: Ms,
+    /// Loads from before the newest fall-back are of another era and are ignored.
+    era: u64,
+    load_number: u64,
+    loads: usize,
+    asked: FxHashSet<Ask>,
+    /// Refills that wait for the commit of a batch: a window does not remember what changed beyond its mark
+    /// before the refill was begun, so the store must know it when it answers.
+    held_refills: Vec<(u64, Ask)>,
+    in_flight: VecDeque<Batch>,
+    /// Replies that wrote nothing and wait until the version they were decided on is confirmed.
+    unconfirmed: Vec<Unconfirmed>,
+    confirming: Vec<Unconfirmed>,
+    /// Results for the machine itself.
+    internal: Vec<(Pending, Result<Reply, Failure>)>,
+    globals: Vec<Global>,
+    messages: Vec<Message>,
+    /// Messages of batches in flight, which must not leave yet.
+    unsent: FxHashSet<AgendaKey>,
+    /// Agenda entries with a command under way.
+    firing: FxHashSet<AgendaKey>,
+    failures: FxHashMap<AgendaKey, (u32, Ms)>,
+    /// Smaller while a batch that the store refuses is being taken apart.
+    batch_limit: usize,
+    /// Not before this local time is the store tried again.
+    paused_until: Option<Ms>,
+    pause_ms: Ms,
+    last_error: String,
+    settled: u64,
+    /// Partition time and the local time it was read at; it never goes back.
+    base: (Ms, Ms),
+    random: u64,
+    stats: MachineStats,
+}
+
+impl Runner {
+    pub fn new(
+        partition: PartitionId,
+        partitions: u16,
+        limits: Arc<Limits>,
+        config: Arc<MachineConfig>,
+        seed: u64,
+    ) -> Runner {
+        Runner {
+            partition,
+            ws: Workspace::new(partition, partitions, limits),
+            phase: Phase::Closed,
+            version: None,
+            queue: VecDeque::new(),
+            queue_bytes: 0,
+            parked: Vec::new(),
+            give_up_from: Ms::MAX,
+            era: 0,
+            load_number: 0,
+            loads: 0,
+            asked: FxHashSet::default(),
+            held_refills: Vec::new(),
+            in_flight: VecDeque::new(),
+            unconfirmed: Vec::new(),
+            confirming: Vec::new(),
+            internal: Vec::new(),
+            globals: Vec::new(),
+            messages: Vec::new(),
+            unsent: FxHashSet::default(),
+            firing: FxHashSet::default(),
+            failures: FxHashMap::default(),
+            batch_limit: config.batch_max,
+            paused_until: None,
+            pause_ms: config.backoff_ms.0,
+            last_error: String::new(),
+            settled: 0,
+            base: (0, 0),
+            random: seed,
+            stats: MachineStats::default(),
+            config,
+        }
+    }
+
+    /// The partition's time: the store's, as far as it is known, and never earlier than before.
+    pub(super) fn now(&self, at: Ms, offset_ms: Ms) -> Ms {
+        let (base_now, base_at) = self.base;
+        (at + offset_ms).max(base_now + (at - base_at).max(0)).max(self.ws.header().now)
+    }
+
+    pub fn next_wake(&self, at: Ms, offset_ms: Ms) -> Option<Ms> {
+        let give_up = Some(self.give_up_from).filter(|from| *from < Ms::MAX);
+        let next = self.paused_until.or_else(|| self.next_work(at, offset_ms));
+        next.into_iter().chain(give_up).min()
+    }
+
+    /// When there is something to do whatever arrives.
+    pub(super) fn next_work(&self, at: Ms, offset_ms: Ms) -> Option<Ms> {
+        match self.phase {
+            // Nothing is decided before the store answers, whatever is due.
+            Phase::Serving if self.in_flight.len() >= self.config.pipeline => None,
+            Phase::Serving => {
+                let now = self.now(at, offset_ms);
+                let entries = self.ws.agenda().iter().map(|(key, _)| key);
+                entries
+                    .filter(|key| !self.firing.contains(key))
+                    .map(|key| match (key.subject, self.failures.get(key)) {
+                        (Subject::Deliver { .. }, _) => {
+                            at + (key.due + REDELIVER_MS - now).max(REDELIVER_MS / 5)
+                        }
+                        (_, Some((_, retry_at))) => *retry_at,
+                        (_, None) => at + (key.due - now),
+                    })
+                    .take(64)
+                    .min()
+            }
+            Phase::Closed => Some(at),
+            Phase::Opening | Phase::CatchingUp(_) | Phase::Resolving { .. } => None,
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+            && self.parked.is_empty()
+            && self.in_flight.is_empty()
+            && self.unconfirmed.is_empty()
+            && self.confirming.is_empty()
+    }
+
+    pub fn add_stats(&self, stats: &mut MachineStats) {
+        stats.queued += self.queue.len() + self.parked.len();
+        stats.in_flight += self.in_flight.len();
+        stats.batches += self.stats.batches;
+        stats.commands += self.stats.commands;
+        stats.conflicts += self.stats.conflicts;
+        stats.unknown_outcomes += self.stats.unknown_outcomes;
+        stats.fired += self.stats.fired;
+        stats.stray += self.stats.stray;
+        let stuck = self.failures.iter().filter(|(_, (count, _))| *count >= FAILURES_MAX);
+        stats.stuck.extend(stuck.map(|(key, _)| format!("{} {}", key.subject.kind(), key.subject.text())));
+    }
+
+    pub fn workspace(&self) -> &Workspace {
+        &self.ws
+    }
+
+    pub fn settled_version(&self) -> Option<Version> {
+        let settled = matches!(self.phase, Phase::Serving) && self.in_flight.is_empty();
+        self.version.filter(|_| settled)
+    }
+
+    pub(super) fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(super) fn commit_id(&mut self, at: Ms) -> CommitId {
+        let random = self.next_random();
+        CommitId::from_parts(at, Route(self.partition.0), random)
+    }
+}
