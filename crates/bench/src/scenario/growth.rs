@@ -12,13 +12,15 @@ use flowfabric::Submission;
 use super::drain::drain;
 use super::{bar, of_rounds};
 use crate::bed::{Bed, NOOP};
-use crate::figures::rss_mib;
+use crate::figures::{median, rss_mib};
 use crate::report::Report;
 use crate::{Args, Setting};
 
 /// How many are drained in each measurement.
 const MEASURED: usize = 10_000;
 const WAITING: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
+/// From so many on, one store serves all rounds: what a round takes away does not show.
+const MANY: usize = 100_000;
 
 pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
     anyhow::ensure!(setting.store == "sqlite", "growth restarts the process, so it needs sqlite");
@@ -27,14 +29,14 @@ pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
     let mut rates = Vec::new();
     let mut base = 0.0;
     for waiting in WAITING.into_iter().filter(|waiting| *waiting <= most) {
-        let measured = one(args, setting, waiting, 0, &mut report).await?;
+        let measured = rounds(args, setting, waiting, 0, &mut report).await?;
         if waiting == 10_000 {
             base = measured;
         }
         rates.push(measured);
         report.more.insert(format!("rate, {waiting} waiting"), measured);
     }
-    let finished = one(args, setting, MEASURED, most, &mut report).await?;
+    let finished = one(args, setting, MEASURED, most, 1, &mut report).await?[0];
     report.more.insert(format!("rate, {most} finished"), finished);
     let last = rates.last().copied().unwrap_or(0.0);
     let figures = of_rounds(rates, most);
@@ -49,14 +51,33 @@ pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// Fills a store, and has a new process drain some of it.
-async fn one(
+/// The median of several measurements.
+async fn rounds(
     args: &Args,
     setting: &Setting,
     waiting: usize,
     finished: usize,
     report: &mut Report,
 ) -> anyhow::Result<f64> {
+    if waiting >= MANY {
+        return Ok(median(&one(args, setting, waiting, finished, args.rounds, report).await?));
+    }
+    let mut rates = Vec::new();
+    for _ in 0..args.rounds {
+        rates.extend(one(args, setting, waiting, finished, 1, report).await?);
+    }
+    Ok(median(&rates))
+}
+
+/// Fills a store, and has new processes drain some of it, one after the other.
+async fn one(
+    args: &Args,
+    setting: &Setting,
+    waiting: usize,
+    finished: usize,
+    times: usize,
+    report: &mut Report,
+) -> anyhow::Result<Vec<f64>> {
     let bed = Bed::make(args, setting, false).await?;
     if finished > 0 {
         let bar = bar(&format!("submitting {finished}"), finished as u64);
@@ -70,32 +91,34 @@ async fn one(
     progress.finish_and_clear();
     let file = bed.folder.join("bench.db");
     bed.fabric.shutdown(Duration::from_secs(30)).await;
-    let output = tokio::task::spawn_blocking({
-        let (file, concurrency) = (file.clone(), args.concurrency);
-        move || {
-            std::process::Command::new(std::env::current_exe()?)
-                .args(["bench", "--concurrency", &concurrency.to_string(), "--measure"])
-                .arg(file)
-                .output()
+    let mut rates = Vec::with_capacity(times);
+    for _ in 0..times {
+        let measured = measure_in_new_process(&file, args).await?;
+        let number = |name: &str| measured[name].as_f64().unwrap_or(0.0);
+        if waiting >= 1_000_000 {
+            report.more.insert("MiB, 1 M waiting".to_owned(), number("rss_open_mib"));
+            report.more.insert("MiB, after draining some".to_owned(), number("rss_mib"));
         }
-    })
-    .await??;
-    let text = String::from_utf8_lossy(&output.stdout);
-    anyhow::ensure!(
-        output.status.success(),
-        "the measurement failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let measured: serde_json::Value =
-        serde_json::from_str(text.trim()).context("the measurement's answer")?;
-    let number = |name: &str| measured[name].as_f64().unwrap_or(0.0);
-    if waiting >= 1_000_000 {
-        report.more.insert("MiB, 1 M waiting".to_owned(), number("rss_open_mib"));
-        report.more.insert("MiB, after draining some".to_owned(), number("rss_mib"));
+        report.rss_mib = report.rss_mib.max(number("rss_mib"));
+        rates.push(number("rate_per_s"));
     }
-    report.rss_mib = report.rss_mib.max(number("rss_mib"));
     report.problems.extend(bed.close().await?);
-    Ok(number("rate_per_s"))
+    Ok(rates)
+}
+
+async fn measure_in_new_process(file: &Path, args: &Args) -> anyhow::Result<serde_json::Value> {
+    let (file, concurrency) = (file.to_owned(), args.concurrency.to_string());
+    let run = move || {
+        std::process::Command::new(std::env::current_exe()?)
+            .args(["bench", "--concurrency", &concurrency, "--measure"])
+            .arg(file)
+            .output()
+    };
+    let output = tokio::task::spawn_blocking(run).await??;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "the measurement failed: {errors}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(text.trim()).context("the measurement's answer")
 }
 
 /// The measuring process: drains what is there, at most [`MEASURED`], and prints what it saw.
