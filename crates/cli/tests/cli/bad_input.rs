@@ -185,13 +185,13 @@ fn a_full_disk_is_unavailable_and_nothing_is_stored() {
     let stand = Stand::new();
     stand.write("large.txt", "x".repeat(3_000_000));
     let submit = "$FF --patience 200ms --store sqlite:small/a.db submit x --input-file large.txt --content-type text/plain";
-    if on_a_small_disk(&stand, "true").code == 0 {
-        let said = on_a_small_disk(&stand, submit);
-        check(&said, 5, &["its disk or its size limit is full", "nothing was written"]);
-        let script = format!("{submit}; $FF --store sqlite:small/a.db list --count");
-        assert_eq!(on_a_small_disk(&stand, &script).out, "0");
-    }
-    // Where file systems cannot be mounted, and there too: a limit on the size of files.
+    let small = on_a_small_disk(&stand, "true");
+    assert_eq!(small.code, 0, "this test needs `unshare -rm` and tmpfs to have a full disk: {small:?}");
+    let said = on_a_small_disk(&stand, submit);
+    check(&said, 5, &["its disk or its size limit is full", "nothing was written"]);
+    let script = format!("{submit}; $FF --store sqlite:small/a.db list --count");
+    assert_eq!(on_a_small_disk(&stand, &script).out, "0");
+    // A limit on the size of files ends writes in another way.
     let limited = submit.replace("small/", "");
     let said = stand.shell(&format!("trap '' XFSZ; ulimit -f 2048; exec {limited}"));
     check(&said, 5, &["hint: "]);
