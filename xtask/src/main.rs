@@ -1,6 +1,7 @@
 //! `cargo xtask`: the commands of this repository.
 
 mod count;
+mod servers;
 mod steps;
 
 use std::process::ExitCode;
@@ -9,13 +10,17 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test                 everything: format, lints, unit and conformance tests, the simulator for a
-                       minute, CLI snapshots, documentation examples; ends with 'N passed, M failed'
+                       minute, CLI snapshots, documentation examples; ends with 'N passed, M failed'.
+                       Starts a private PostgreSQL and PgBouncer, and installs them if they are missing
   test --quick         the same with five seconds of simulator
+  with-postgres -- COMMAND
+                       runs a command with a private PostgreSQL and PgBouncer for tests, which end with it
   sim [ARGS]           the simulator: --seconds N, --seed N, --seeds N, --bug NAME
   demo                 what `cargo run --release -- demo` shows
 
 Examples
   cargo xtask test
+  cargo xtask with-postgres -- cargo nextest run -p ff-scratch
   cargo xtask sim --seconds 60
   cargo xtask sim --bug no-version-check
 ";
@@ -26,6 +31,7 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["test"] => steps::test(60),
         ["test", "--quick"] => steps::test(5),
+        ["with-postgres", "--", command @ ..] => servers::with_postgres(command),
         ["sim", rest @ ..] => steps::sim(rest),
         ["demo", rest @ ..] => steps::demo(rest),
         [] | ["help" | "--help" | "-h"] => {

@@ -5,6 +5,10 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use crate::count::{self, Count};
+use crate::servers::Servers;
+
+/// What a step finds in its environment beside our own.
+type Variables<'a> = &'a [(&'static str, String)];
 
 /// What a step told.
 struct Outcome {
@@ -13,10 +17,11 @@ struct Outcome {
 }
 
 /// Runs a command, shows what it prints, and keeps it.
-fn run(program: &str, args: &[&str]) -> Outcome {
+fn run(program: &str, args: &[&str], variables: Variables<'_>) -> Outcome {
     eprintln!("\n── {program} {}", args.join(" "));
-    let child = Command::new(program).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child = match child {
+    let mut command = Command::new(program);
+    command.args(args).envs(variables.iter().map(|(name, value)| (name, value)));
+    let mut child = match command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
         Ok(child) => child,
         Err(error) => {
             eprintln!("error: {program} could not be started: {error}");
@@ -41,7 +46,11 @@ fn show(stream: impl std::io::Read) -> String {
 }
 
 fn cargo(args: &[&str]) -> Outcome {
-    run(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), args)
+    cargo_with(args, &[])
+}
+
+fn cargo_with(args: &[&str], variables: Variables<'_>) -> Outcome {
+    run(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), args, variables)
 }
 
 /// A step that is one test in itself.
@@ -70,6 +79,14 @@ fn many(total: &mut Count, failures: &mut Vec<&'static str>, name: &'static str,
 pub fn test(sim_seconds: u64) -> ExitCode {
     let started = Instant::now();
     let (mut total, mut failures) = (Count::default(), Vec::new());
+    let servers = match Servers::start() {
+        Ok(servers) => servers,
+        Err(error) => {
+            eprintln!("error: {error}");
+            println!("0 passed, 1 failed");
+            return ExitCode::FAILURE;
+        }
+    };
 
     one(&mut total, &mut failures, "format", &cargo(&["fmt", "--all", "--check"]));
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
@@ -82,13 +99,16 @@ pub fn test(sim_seconds: u64) -> ExitCode {
     } else {
         &["test", "--workspace", "--lib", "--bins", "--tests"]
     };
-    many(&mut total, &mut failures, "tests", &cargo(tests));
+    many(&mut total, &mut failures, "tests", &cargo_with(tests, servers.variables()));
     many(
         &mut total,
         &mut failures,
         "documentation examples",
-        &cargo(&["test", "--workspace", "--doc", "--quiet"]),
+        &cargo_with(&["test", "--workspace", "--doc", "--quiet"], servers.variables()),
     );
+
+    // Before the verdict, so that it is the last word.
+    drop(servers);
 
     let seconds = sim_seconds.to_string();
     one(&mut total, &mut failures, "simulator", &simulate(&["--seconds", &seconds]));
