@@ -7,10 +7,8 @@ use ff_core::attempt::Attempt;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
 use ff_core::query::{CountKey, Page, PageAsk};
-use ff_core::{ExecutionId, Ms, PartitionId};
-use ff_store::{
-    Commit, EventPage, Loaded, Missed, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written,
-};
+use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
+use ff_store::{Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written};
 
 #[derive(Debug)]
 pub struct Recording {
@@ -49,8 +47,13 @@ impl Store for Recording {
     fn written(&self, partition: PartitionId, number: u64) -> Soon<'_, Result<Written, StoreError>> {
         self.inner.written(partition, number)
     }
-    fn missed(&self, partition: PartitionId, number: u64) -> Soon<'_, Result<Missed, StoreError>> {
-        self.inner.missed(partition, number)
+    fn turn(
+        &self,
+        partition: PartitionId,
+        server: ServerId,
+        for_ms: Ms,
+    ) -> Soon<'_, Result<bool, StoreError>> {
+        self.inner.turn(partition, server, for_ms)
     }
     fn status(&self) -> Soon<'_, Result<(Ms, Vec<Status>), StoreError>> {
         self.inner.status()
@@ -78,8 +81,8 @@ impl Store for Recording {
     fn first_event_since(&self, partition: PartitionId, at: Ms) -> Soon<'_, Result<u64, StoreError>> {
         self.inner.first_event_since(partition, at)
     }
-    fn enter(&self, server: String) -> Soon<'_, Result<(), StoreError>> {
-        self.inner.enter(server)
+    fn beat(&self, server: String) -> Soon<'_, Result<Vec<String>, StoreError>> {
+        self.inner.beat(server)
     }
     fn gone(&self) -> Soon<'_, Result<Vec<String>, StoreError>> {
         self.inner.gone()

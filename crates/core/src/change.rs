@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::Ms;
-use crate::agenda::{AgendaEntry, AgendaKey};
+use crate::agenda::{AgendaEntry, AgendaKey, Subject};
 use crate::attempt::Attempt;
 use crate::class::Class;
 use crate::event::Event;
@@ -114,6 +114,14 @@ impl Changes {
             .chain(self.dedup.iter().map(|(key, _)| Key::Dedup(key.clone())))
             .chain(self.lanes.iter().map(|(name, _)| Key::Lane(name.clone())))
             .chain(self.workers.iter().map(|(id, _)| Key::Worker(*id)))
+            .chain(self.messages().map(Key::Message))
             .collect()
+    }
+
+    /// The agenda entries of messages that come and go; all others follow from records.
+    pub fn messages(&self) -> impl Iterator<Item = AgendaKey> + '_ {
+        let added = self.agenda_added.iter().map(|entry| entry.key);
+        let all = self.agenda_removed.iter().copied().chain(added);
+        all.filter(|key| matches!(key.subject, Subject::Deliver { .. }))
     }
 }

@@ -116,6 +116,10 @@ uuid_id!(
     /// One commit of one partition.
     CommitId
 );
+uuid_id!(
+    /// One process that serves a store; new each start.
+    ServerId
+);
 
 /// A version-7 UUID: 48 bits of time, then random bits, with the route in the last two bytes.
 fn compose(at: Ms, route: Route, random: u64) -> Uuid {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Ms;
+use crate::agenda::AgendaKey;
 use crate::class::Class;
 use crate::id::{ExecutionId, InstanceId};
 use crate::name::{LaneName, Namespace};
@@ -30,6 +31,8 @@ pub enum Key {
     Dedup(DedupKey),
     Lane(LaneName),
     Worker(InstanceId),
+    /// A message in the agenda; the other entries follow from records.
+    Message(AgendaKey),
 }
 
 /// Something a decision needs to see. All asks of one load are answered at one version.
@@ -49,6 +52,10 @@ pub enum Ask {
     Agenda {
         after: Ms,
         limit: usize,
+    },
+    /// What the commits after a version have changed, as it is now.
+    Changes {
+        since: u64,
     },
     /// What is old enough to be removed at `now`.
     Sweep {

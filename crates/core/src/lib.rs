@@ -41,7 +41,7 @@ pub mod workspace;
 
 pub use commands::{Command, decide};
 pub use execution::Execution;
-pub use id::{CommitId, ExecutionId, InstanceId, PartitionId, Route};
+pub use id::{CommitId, ExecutionId, InstanceId, PartitionId, Route, ServerId};
 pub use name::{Capability, Kind, LaneName, Namespace, WorkerName};
 pub use payload::Payload;
 pub use policy::Policy;

@@ -60,7 +60,7 @@ impl Engine {
         let (_, statuses) = store.status().await?;
         let seed = random_seed();
         let server = format!("{:016x}", mix(seed));
-        store.enter(server.clone()).await?;
+        store.beat(server.clone()).await?;
         let shared = Arc::new(Shared {
             next_events: statuses.iter().map(|status| AtomicU64::new(status.next_event)).collect(),
             changed: Notify::new(),

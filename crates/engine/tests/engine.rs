@@ -315,7 +315,8 @@ async fn the_doctor_finds_a_store_in_order_and_notices_when_it_is_not() {
     let entry = store.inspect(|state| state.partition(partition).unwrap().ready().next().unwrap());
     let changes = ff_core::change::Changes { ready_removed: vec![entry], ..Default::default() };
     let id = ff_core::CommitId::from_parts(1, ff_core::Route(0), 1);
-    let commit = ff_store::Commit { partition, expected: version, id, changes };
+    let by = ff_core::ServerId::from_parts(1, ff_core::Route(0), 1);
+    let commit = ff_store::Commit { partition, expected: version, id, by, changes };
     store.edit(|state| state.commit(commit, 1));
     let found = ff_engine::doctor::examine(&*store).await.unwrap();
     assert!(found.problems[0].contains("partition 0"), "{found:?}");

@@ -1,11 +1,11 @@
 //! What one commit writes: its changes, row by row, through statements that are prepared once.
 
-use ff_core::Ms;
 use ff_core::agenda::{AgendaEntry, AgendaKey, Subject};
 use ff_core::change::{Changes, ExecutionChange};
 use ff_core::class::Class;
 use ff_core::execution::Execution;
 use ff_core::ready::ReadyEntry;
+use ff_core::{Ms, ServerId};
 use ff_store::{Commit, Version};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Statement, ToSql, params};
@@ -57,9 +57,9 @@ macro_rules! statements {
 
 statements!(
     add_count add_ready_count delete_agenda delete_attempts delete_dedup delete_ended delete_execution
-    delete_lane delete_payloads delete_ready delete_worker delete_zero_counts delete_zero_ready_counts
+    delete_lane delete_payloads delete_ready delete_turn delete_worker delete_zero_counts delete_zero_ready_counts
     insert_commit insert_execution insert_ready newest_commit prune_commits put_agenda put_attempt put_dedup
-    put_ended put_lane put_link put_payload put_worker update_execution
+    put_ended put_lane put_link put_payload put_turn put_worker turn update_execution
 );
 
 /// Runs a statement, and notes it if somebody listens.
@@ -114,6 +114,26 @@ impl<'c> Apply<'c> {
             None => Ok(Version::NONE),
             Some(row) => crate::records::version(row),
         }
+    }
+
+    /// Whose turn a partition is inside the transaction, and until when; also one that is over.
+    pub(crate) fn turn(&mut self, partition: i64) -> rusqlite::Result<Option<(ServerId, Ms)>> {
+        self.ran += 1;
+        let mut rows = self.sql.turn.query([partition])?;
+        match rows.next()? {
+            None => Ok(None),
+            Some(row) => Ok(Some((ServerId(crate::records::id(row, 0)?), row.get(1)?))),
+        }
+    }
+
+    pub(crate) fn put_turn(&mut self, partition: i64, server: ServerId, until: Ms) -> rusqlite::Result<()> {
+        self.ran += 1;
+        self.sql.put_turn.execute(params![partition, server.0.as_bytes(), until]).map(drop)
+    }
+
+    pub(crate) fn delete_turn(&mut self, partition: i64) -> rusqlite::Result<()> {
+        self.ran += 1;
+        self.sql.delete_turn.execute([partition]).map(drop)
     }
 
     /// Writes a commit whose guard holds.
@@ -331,7 +351,7 @@ impl<'c> Apply<'c> {
 }
 
 /// Ids as blobs, the rest as text; the view shows all of them as text.
-struct SubjectColumn<'a>(&'a Subject);
+pub(crate) struct SubjectColumn<'a>(pub(crate) &'a Subject);
 
 impl ToSql for SubjectColumn<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {

@@ -29,11 +29,12 @@ impl PackedKeys {
             };
             self.executions.extend_from_slice(id.0.as_bytes());
         }
-        if !(changes.dedup.is_empty() && changes.lanes.is_empty() && changes.workers.is_empty()) {
-            let dedup = changes.dedup.iter().map(|(key, _)| Key::Dedup(key.clone()));
-            let lanes = changes.lanes.iter().map(|(name, _)| Key::Lane(name.clone()));
-            let workers = changes.workers.iter().map(|(id, _)| Key::Worker(*id));
-            let others: Vec<Key> = dedup.chain(lanes).chain(workers).collect();
+        let dedup = changes.dedup.iter().map(|(key, _)| Key::Dedup(key.clone()));
+        let lanes = changes.lanes.iter().map(|(name, _)| Key::Lane(name.clone()));
+        let workers = changes.workers.iter().map(|(id, _)| Key::Worker(*id));
+        let messages = changes.messages().map(Key::Message);
+        let others: Vec<Key> = dedup.chain(lanes).chain(workers).chain(messages).collect();
+        if !others.is_empty() {
             serde_json::to_writer(&mut self.others, &others)?;
         }
         Ok(())
@@ -68,8 +69,9 @@ pub(crate) fn unpack(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ff_core::agenda::{AgendaKey, Subject};
     use ff_core::key::{Dedup, DedupKey};
-    use ff_core::{InstanceId, LaneName, Namespace, Route};
+    use ff_core::{InstanceId, LaneName, Namespace, PartitionId, Route};
 
     #[test]
     fn packed_keys_are_the_keys_of_the_changes() {
@@ -80,6 +82,10 @@ mod tests {
             dedup: vec![(dedup, Some(Dedup { execution: id(1), expires_at: 9 }))],
             lanes: vec![(LaneName::default(), None)],
             workers: vec![(InstanceId::from_parts(1, Route(2), 3), None)],
+            agenda_removed: vec![
+                AgendaKey { due: 5, subject: Subject::Deliver { to: PartitionId(2), number: 7 } },
+                AgendaKey { due: 6, subject: Subject::Timer(id(1)) },
+            ],
             ..Changes::default()
         };
         let mut packed = PackedKeys::default();

@@ -8,12 +8,12 @@ use ff_core::class::Class;
 use ff_core::key::{Ask, Dedup, DedupKey, Key};
 use ff_core::message::{Link, Message};
 use ff_core::ready::Place;
-use ff_core::workspace::{Answer, Opening, SweepPage};
+use ff_core::workspace::{Answer, Missed, Opening, SweepPage};
 use ff_core::{ExecutionId, InstanceId, LaneName, Ms, Namespace, PartitionId};
 use ff_store::Version;
 use rusqlite::params;
 
-use crate::apply::int;
+use crate::apply::{SubjectColumn, int};
 use crate::reader::Reads;
 use crate::records::{Read, ReadError, class, count, execution, id, json, lane, subject, text, version};
 
@@ -35,6 +35,7 @@ impl Reads<'_> {
             Ask::Opening => self.opening(partition),
             Ask::Ready { lane, class, after, limit } => self.ready(partition, lane, class, after, limit),
             Ask::Agenda { after, limit } => self.agenda(partition, after, limit),
+            Ask::Changes { since } => self.missed(partition, since),
             Ask::Sweep { now, events_before, limit } => self.sweep(partition, now, events_before, limit),
         }
     }
@@ -75,18 +76,45 @@ impl Reads<'_> {
                 };
                 Ok(Answer::Worker(instance, found))
             }
+            Key::Message(key) => {
+                let AgendaKey { due, subject } = &key;
+                let ask = params![partition, due, subject.kind(), SubjectColumn(subject)];
+                let mut rows = self.sql.message.query(ask)?;
+                let found: Option<Message> = match rows.next()? {
+                    Some(row) => Some(json("message", row, 0)?),
+                    None => None,
+                };
+                Ok(Answer::Message(key, found.map(Arc::new)))
+            }
         }
+    }
+
+    fn missed(&mut self, partition: i64, since: u64) -> Read<Answer> {
+        let Some(keys) = self.changed_keys(partition, since)? else { return Ok(Answer::Changes(None)) };
+        let header = self.head(partition)?.1;
+        let (links, ready_counts) = (self.links(partition)?, self.ready_counts(partition)?);
+        let mut missed = Missed { header, links, ready_counts, ..Missed::default() };
+        for key in keys {
+            missed.add(self.record(partition, key)?);
+        }
+        Ok(Answer::Changes(Some(Box::new(missed))))
+    }
+
+    fn links(&mut self, partition: i64) -> Read<Vec<Link>> {
+        let mut links = Vec::new();
+        let mut rows = self.sql.links.query([partition])?;
+        while let Some(row) = rows.next()? {
+            let peer = PartitionId(row.get(0)?);
+            links.push(Link { peer, sent: count(row, 1)?, received: count(row, 2)? });
+        }
+        Ok(links)
     }
 
     fn opening(&mut self, partition: i64) -> Read<Answer> {
         let header = self.head(partition)?.1;
         let ready_counts = self.ready_counts(partition)?;
-        let mut opening = Opening { header, ready_counts, ..Opening::default() };
-        let mut rows = self.sql.links.query([partition])?;
-        while let Some(row) = rows.next()? {
-            let peer = PartitionId(row.get(0)?);
-            opening.links.push(Link { peer, sent: count(row, 1)?, received: count(row, 2)? });
-        }
+        let links = self.links(partition)?;
+        let mut opening = Opening { header, links, ready_counts, ..Opening::default() };
         let mut rows = self.sql.lanes.query([partition])?;
         while let Some(row) = rows.next()? {
             opening.lanes.push(Arc::new(json("lane", row, 0)?));

@@ -1,8 +1,9 @@
-//! What the commit log and the event log tell: who wrote a version, what was missed, what happened.
+//! What the commit log and the event log tell: who wrote a version, what has changed since, what happened.
 
 use ff_core::event::Event;
+use ff_core::key::Key;
 use ff_core::{CommitId, Ms};
-use ff_store::{EventPage, Missed, Written};
+use ff_store::{COMMITS_TOLD, EventPage, KEYS_TOLD, Written};
 use rusqlite::params;
 
 use crate::apply::int;
@@ -10,9 +11,6 @@ use crate::keys;
 use crate::load::EVENT_PACKS_PER_SWEEP;
 use crate::reader::Reads;
 use crate::records::{Read, ReadError, count, id, json};
-
-const MISSED_COMMITS_MAX: usize = 100;
-const MISSED_KEYS_MAX: usize = 10_000;
 
 /// A row of events without its content.
 struct Pack {
@@ -33,20 +31,21 @@ impl Reads<'_> {
         Ok(if newest >= number { Written::Forgotten } else { Written::Not })
     }
 
-    pub(crate) fn missed(&mut self, partition: i64, number: u64) -> Read<Missed> {
+    /// The records that the commits after a version have changed, unless they cannot be told apart.
+    pub(crate) fn changed_keys(&mut self, partition: i64, since: u64) -> Read<Option<Vec<Key>>> {
         // A version from the future is one of another history; nothing known of it can be trusted.
-        if number > self.head(partition)?.0.number {
-            return Ok(Missed::Everything);
+        if since > self.head(partition)?.0.number {
+            return Ok(None);
         }
         let mut found = Vec::new();
-        let mut expected = number;
-        let limit = int(MISSED_COMMITS_MAX as u64 + 1);
-        let mut rows = self.sql.commits_after.query(params![partition, int(number), limit])?;
+        let mut expected = since;
+        let limit = int(COMMITS_TOLD as u64 + 1);
+        let mut rows = self.sql.commits_after.query(params![partition, int(since), limit])?;
         while let Some(row) = rows.next()? {
             expected += 1;
             let forgotten = count(row, 0)? != expected;
-            if forgotten || expected - number > MISSED_COMMITS_MAX as u64 {
-                return Ok(Missed::Everything);
+            if forgotten || expected - since > COMMITS_TOLD as u64 {
+                return Ok(None);
             }
             let executions = row.get_ref(1)?.as_blob_or_null()?;
             let others = row.get_ref(2)?.as_str_or_null()?;
@@ -56,7 +55,7 @@ impl Reads<'_> {
         drop(rows);
         found.sort_unstable();
         found.dedup();
-        Ok(if found.len() > MISSED_KEYS_MAX { Missed::Everything } else { Missed::Keys(found) })
+        Ok((found.len() <= KEYS_TOLD).then_some(found))
     }
 
     pub(crate) fn events(&mut self, partition: i64, from: u64, limit: usize) -> Read<EventPage> {

@@ -16,9 +16,9 @@ pub(crate) mod write {
     statements!("write":
         add_count add_ready_count delete_agenda delete_attempts delete_dedup delete_ended
         delete_events_below delete_execution delete_lane delete_payloads delete_ready delete_server
-        delete_worker delete_zero_counts delete_zero_ready_counts events_across insert_commit insert_events
+        delete_turn delete_worker delete_zero_counts delete_zero_ready_counts events_across insert_commit insert_events
         insert_execution insert_ready newest_commit prune_commits put_agenda put_attempt put_dedup put_ended
-        put_lane put_link put_payload put_server put_worker update_execution
+        put_lane put_link put_payload put_server put_turn put_worker turn update_execution
     );
 }
 
@@ -26,7 +26,7 @@ pub(crate) mod read {
     statements!("read":
         agenda attempts commit_id commits_after counts dedup dedup_expired ended events_at_or_after
         events_from execution executions_newest_first executions_oldest_first lane lanes leases links
-        newest_commit next_due next_removal oldest_event payload ready ready_counts servers worker workers
+        message newest_commit next_due next_removal oldest_event payload ready ready_counts servers worker workers
     );
 }
 

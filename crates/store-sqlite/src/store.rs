@@ -8,9 +8,9 @@ use ff_core::attempt::Attempt;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
 use ff_core::query::{CountKey, Page, PageAsk};
-use ff_core::{ExecutionId, Ms, PartitionId};
+use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use ff_store::{
-    Clock, Commit, EventPage, Loaded, Missed, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written,
+    Clock, Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written,
 };
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
@@ -24,7 +24,7 @@ use crate::records::Read;
 use crate::schema::Identity;
 use crate::sql::{read, write};
 use crate::stats::{Counters, Stats};
-use crate::writer::{Job, Request, Surroundings, Writer};
+use crate::writer::{Job, Request, Surroundings, TurnRequest, Writer};
 
 /// A store in one SQLite file.
 #[derive(Debug)]
@@ -141,6 +141,14 @@ impl SqliteStore {
 }
 
 impl Inner {
+    /// The names of servers that gave a sign of life and did not leave, in order.
+    fn servers(&self, conn: &Connection) -> Result<Vec<String>, StoreError> {
+        let explain = |error| explain(&self.file, &error);
+        let mut servers = conn.prepare(read::servers).map_err(explain)?;
+        let names = servers.query_map([], |row| row.get::<_, String>(0)).map_err(explain)?;
+        names.collect::<Result<_, _>>().map_err(explain)
+    }
+
     fn close(&self) {
         if !self.closed.swap(true, Ordering::SeqCst) {
             self.writer.stop();
@@ -198,8 +206,24 @@ impl Store for SqliteStore {
         self.ask(partition, move |reads, partition| reads.written(partition, number))
     }
 
-    fn missed(&self, partition: PartitionId, number: u64) -> Soon<'_, Result<Missed, StoreError>> {
-        self.ask(partition, move |reads, partition| reads.missed(partition, number))
+    fn turn(
+        &self,
+        partition: PartitionId,
+        server: ServerId,
+        for_ms: Ms,
+    ) -> Soon<'_, Result<bool, StoreError>> {
+        let (reply, answer) = oneshot::channel();
+        let sent = match self.inner.closed.load(Ordering::SeqCst) {
+            true => false,
+            false => {
+                let request = TurnRequest { partition, server, for_ms, reply };
+                self.inner.writer.send(Job::Turn(request)).is_ok()
+            }
+        };
+        Box::pin(async move {
+            let closed = || Err(closed(&self.inner.file));
+            if sent { answer.await.unwrap_or_else(|_| closed()) } else { closed() }
+        })
     }
 
     fn status(&self) -> Soon<'_, Result<(Ms, Vec<Status>), StoreError>> {
@@ -237,26 +261,32 @@ impl Store for SqliteStore {
         self.ask(partition, move |reads, partition| reads.first_event_since(partition, at))
     }
 
-    fn enter(&self, server: String) -> Soon<'_, Result<(), StoreError>> {
+    fn beat(&self, server: String) -> Soon<'_, Result<Vec<String>, StoreError>> {
         self.aside(move |inner, conn| {
             let turn = inner.locks.turn()?;
             // First the lock, then the row: a row without a lock is a death.
             inner.locks.hold(&turn, &server)?;
-            let row = params![server, inner.options.clock.now()];
-            conn.execute(write::put_server, row).map_err(|error| explain(&inner.file, &error))?;
-            Ok(())
+            let mut names = inner.servers(&conn)?;
+            if names.binary_search(&server).is_err() {
+                let row = params![server, inner.options.clock.now()];
+                conn.execute(write::put_server, row).map_err(|error| explain(&inner.file, &error))?;
+                names = inner.servers(&conn)?;
+            }
+            let mut alive = Vec::new();
+            for name in names {
+                if !inner.locks.is_free(&turn, &name)? {
+                    alive.push(name);
+                }
+            }
+            Ok(alive)
         })
     }
 
     fn gone(&self) -> Soon<'_, Result<Vec<String>, StoreError>> {
         self.aside(|inner, conn| {
-            let explain = |error| explain(&inner.file, &error);
             let turn = inner.locks.turn()?;
-            let mut servers = conn.prepare(read::servers).map_err(explain)?;
-            let names = servers.query_map([], |row| row.get::<_, String>(0)).map_err(explain)?;
-            let names = names.collect::<Result<Vec<_>, _>>().map_err(explain)?;
             let mut gone = Vec::new();
-            for name in names {
+            for name in inner.servers(&conn)? {
                 if inner.locks.is_free(&turn, &name)? {
                     gone.push(name);
                 }

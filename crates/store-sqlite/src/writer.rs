@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use ff_core::PartitionId;
+use ff_core::{Ms, PartitionId, ServerId};
 use ff_store::{Clock, Commit, Outcome, StoreError, Version};
 use rusqlite::{Connection, Statement};
 use rustc_hash::FxHashMap;
@@ -30,6 +30,7 @@ const FRAME_HEADER_BYTES: u64 = 24;
 /// Something to do for the writer.
 pub(crate) enum Job {
     Commit(Request),
+    Turn(TurnRequest),
     Stop,
 }
 
@@ -37,6 +38,7 @@ impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Job::Commit(_) => "Commit",
+            Job::Turn(_) => "Turn",
             Job::Stop => "Stop",
         })
     }
@@ -45,6 +47,14 @@ impl fmt::Debug for Job {
 pub(crate) struct Request {
     pub(crate) commits: Vec<Commit>,
     pub(crate) reply: oneshot::Sender<Vec<Outcome>>,
+}
+
+/// Somebody asks for the turn of a partition.
+pub(crate) struct TurnRequest {
+    pub(crate) partition: PartitionId,
+    pub(crate) server: ServerId,
+    pub(crate) for_ms: Ms,
+    pub(crate) reply: oneshot::Sender<Result<bool, StoreError>>,
 }
 
 /// What the thread knows of its store.
@@ -155,6 +165,12 @@ impl<'c> Group<'c> {
                         requests.push(request);
                         next = if rows < ROWS_MAX { jobs.try_recv().ok() } else { None };
                     }
+                    // Rare, and in a transaction of its own: whoever asks has lost two commits.
+                    Job::Turn(request) => {
+                        let given = self.give_turn(conn, &request);
+                        let _ = request.reply.send(given);
+                        next = jobs.try_recv().ok();
+                    }
                     Job::Stop => stop = true,
                 }
             }
@@ -170,6 +186,27 @@ impl<'c> Group<'c> {
                 break;
             }
         }
+    }
+
+    fn give_turn(&mut self, conn: &Connection, request: &TurnRequest) -> Result<bool, StoreError> {
+        let TurnRequest { partition, server, for_ms, .. } = *request;
+        let file = &self.around.file;
+        if partition.0 >= self.around.partitions {
+            return Err(no_partition(file, partition, self.around.partitions));
+        }
+        let explain = |error| explain(file, &error);
+        self.begin.execute([]).map_err(explain)?;
+        let (number, now) = (i64::from(partition.0), self.around.clock.now());
+        let given = match self.apply.turn(number) {
+            Ok(Some((holder, until))) if until > now => Ok(holder == server),
+            Ok(_) => self.apply.put_turn(number, server, now.saturating_add(for_ms)).map(|()| true),
+            Err(error) => Err(error),
+        };
+        let ended = given.and_then(|given| self.commit.execute([]).map(|_| given)).map_err(explain);
+        if ended.is_err() {
+            self.roll_back(conn);
+        }
+        ended
     }
 
     fn transact(&mut self, conn: &Connection, requests: &[Request], rows: u64) -> Vec<Vec<Outcome>> {
@@ -238,12 +275,12 @@ impl<'c> Group<'c> {
         requests: &[Request],
         guarding: Guarding,
     ) -> Result<Vec<Vec<Outcome>>, Trouble> {
-        let mut versions = FxHashMap::default();
+        let mut heads = FxHashMap::default();
         let mut all = Vec::with_capacity(requests.len());
         for request in requests {
             let mut outcomes = Vec::with_capacity(request.commits.len());
             for commit in &request.commits {
-                outcomes.push(self.one(conn, &mut versions, commit, guarding)?);
+                outcomes.push(self.one(conn, &mut heads, commit, guarding)?);
             }
             all.push(outcomes);
         }
@@ -253,7 +290,7 @@ impl<'c> Group<'c> {
     fn one(
         &mut self,
         conn: &Connection,
-        versions: &mut FxHashMap<PartitionId, Version>,
+        heads: &mut FxHashMap<PartitionId, Head>,
         commit: &Commit,
         guarding: Guarding,
     ) -> Result<Outcome, Trouble> {
@@ -263,15 +300,19 @@ impl<'c> Group<'c> {
             return Ok(Outcome::Failed(no_partition(file, partition, self.around.partitions)));
         }
         let nothing = |error| Trouble::Nothing(explain(file, &error));
-        let version = match versions.get(&partition) {
-            Some(version) => *version,
-            None => self.apply.version(i64::from(partition.0)).map_err(nothing)?,
+        let number = i64::from(partition.0);
+        let Head { version, turn } = match heads.get(&partition) {
+            Some(head) => *head,
+            None => Head {
+                version: self.apply.version(number).map_err(nothing)?,
+                turn: self.apply.turn(number).map_err(nothing)?,
+            },
         };
-        versions.insert(partition, version);
-        if version != commit.expected {
+        heads.insert(partition, Head { version, turn });
+        let now = self.around.clock.now();
+        if version != commit.expected || turn.is_some_and(|(it, until)| it != commit.by && until > now) {
             return Ok(Outcome::Conflict);
         }
-        let now = self.around.clock.now();
         if guarding == Guarding::Each {
             conn.execute_batch("SAVEPOINT one").map_err(nothing)?;
         }
@@ -280,7 +321,11 @@ impl<'c> Group<'c> {
                 if guarding == Guarding::Each {
                     conn.execute_batch("RELEASE one").map_err(nothing)?;
                 }
-                versions.insert(partition, Version { number: version.number + 1, id: commit.id });
+                if turn.is_some() {
+                    self.apply.delete_turn(number).map_err(nothing)?;
+                }
+                let version = Version { number: version.number + 1, id: commit.id };
+                heads.insert(partition, Head { version, turn: None });
                 Ok(Outcome::Committed { now })
             }
             Err(error) if is_refusal(&error) && guarding == Guarding::Each => {
@@ -314,6 +359,14 @@ impl<'c> Group<'c> {
             add(&self.around.counters.checkpoints, 1);
         }
     }
+}
+
+/// Where a partition stands within a transaction.
+#[derive(Clone, Copy)]
+struct Head {
+    version: Version,
+    /// Whose turn it is, and until when; also one that is over.
+    turn: Option<(ServerId, Ms)>,
 }
 
 /// Whether each commit can be taken back alone.

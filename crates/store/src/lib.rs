@@ -24,11 +24,11 @@ use std::pin::Pin;
 use ff_core::attempt::Attempt;
 use ff_core::class::Class;
 use ff_core::event::Event;
-use ff_core::key::{Ask, Key};
+use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
 use ff_core::query::{CountKey, Page, PageAsk};
 use ff_core::workspace::Answer;
-use ff_core::{CommitId, ExecutionId, LaneName, Ms, PartitionId};
+use ff_core::{CommitId, ExecutionId, LaneName, Ms, PartitionId, ServerId};
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use commit::{Commit, Outcome, Version};
@@ -71,14 +71,10 @@ pub struct Status {
     pub ready: Vec<(LaneName, Class, u64)>,
 }
 
-/// What the commits after a version have changed.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Missed {
-    /// The records to read again.
-    Keys(Vec<Key>),
-    /// Too many, or no longer known: everything may have changed.
-    Everything,
-}
+/// Over how many commits [`Ask::Changes`] tells apart what has changed.
+pub const COMMITS_TOLD: usize = 100;
+/// How many changed records [`Ask::Changes`] answers with at most.
+pub const KEYS_TOLD: usize = 10_000;
 
 /// Who wrote a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +105,9 @@ pub trait Store: Send + Sync + Debug {
     /// What this store is.
     fn info(&self) -> StoreInfo;
 
-    /// Answers all asks of one partition at ONE version.
+    /// Answers all asks of one partition at ONE version. [`Ask::Changes`] is answered with `None` if it is about
+    /// more than [`COMMITS_TOLD`] commits or [`KEYS_TOLD`] records, or about commits that are not kept any more
+    /// or not made yet.
     fn load(&self, partition: PartitionId, asks: Vec<Ask>) -> Soon<'_, Result<Loaded, StoreError>>;
 
     /// Applies the changes of several partitions in one flush, each only if its partition is still at the
@@ -122,8 +120,16 @@ pub trait Store: Send + Sync + Debug {
     /// Who wrote version `number` of a partition. Kept for at least an hour and 1,000 versions.
     fn written(&self, partition: PartitionId, number: u64) -> Soon<'_, Result<Written, StoreError>>;
 
-    /// What changed after version `number`: at most 100 commits and 10,000 keys are told apart.
-    fn missed(&self, partition: PartitionId, number: u64) -> Soon<'_, Result<Missed, StoreError>>;
+    /// Gives a server the turn of a partition: until it has committed there once, and for `for_ms` at most,
+    /// the commits of all others conflict. It is data, not a lock: the commit of its holder removes it, and one
+    /// that is over counts as absent. Answers whether the turn is this server's now; asking again while it is
+    /// prolongs nothing, and another's that is not over is not taken away.
+    fn turn(
+        &self,
+        partition: PartitionId,
+        server: ServerId,
+        for_ms: Ms,
+    ) -> Soon<'_, Result<bool, StoreError>>;
 
     /// Where every partition stands, in the order of their numbers, and the store's time. Cheap: it is read
     /// many times a second.
@@ -152,10 +158,12 @@ pub trait Store: Send + Sync + Debug {
     /// The number of the first event at or after a time, or of the next event if there is none.
     fn first_event_since(&self, partition: PartitionId, at: Ms) -> Soon<'_, Result<u64, StoreError>>;
 
-    /// This process serves the store under this name from now on. The store notices the end of the process.
-    fn enter(&self, server: String) -> Soon<'_, Result<(), StoreError>>;
+    /// This process serves the store under this name: said first when it begins, and again every second as a
+    /// sign of life. Answers the names of all servers that are alive, this one included, in order. A store that
+    /// can tell when a process has ended need not count the seconds.
+    fn beat(&self, server: String) -> Soon<'_, Result<Vec<String>, StoreError>>;
 
-    /// Servers that entered, did not leave, and have provably ended.
+    /// Servers that gave a sign of life, did not leave, and have provably ended.
     fn gone(&self) -> Soon<'_, Result<Vec<String>, StoreError>>;
 
     /// Forgets a server: it leaves by itself, or its end has been dealt with.

@@ -26,6 +26,8 @@ impl Workspace {
                 self.agenda.finish_refill(entries, reached);
                 self.amend_agenda();
             }
+            // Messages are read with the agenda, and what was missed is caught up with before anything is decided.
+            Answer::Message(..) | Answer::Changes(_) => {}
             Answer::Sweep(page) => self.sweep_page = Some(page),
         }
     }
@@ -68,7 +70,7 @@ impl Workspace {
             match key {
                 Key::Execution(id) => self.executions.forget(&id),
                 Key::Dedup(key) => self.dedup.forget(&key),
-                Key::Lane(_) | Key::Worker(_) => {}
+                Key::Lane(_) | Key::Worker(_) | Key::Message(_) => {}
             }
         }
         self.lists = Lists::default();

@@ -69,6 +69,46 @@ pub struct Opening {
     pub leases: Vec<(InstanceId, ExecutionId)>,
 }
 
+/// What commits have changed: the records as they are now, `None` where there is none any more.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Missed {
+    pub header: Header,
+    /// All links, changed or not.
+    pub links: Vec<Link>,
+    /// All counts, changed or not.
+    pub ready_counts: Vec<(LaneName, Class, u64)>,
+    pub executions: Vec<(ExecutionId, Option<Arc<Execution>>)>,
+    pub dedup: Vec<(DedupKey, Option<Dedup>)>,
+    pub lanes: Vec<(LaneName, Option<Arc<Lane>>)>,
+    pub workers: Vec<(InstanceId, Option<Arc<WorkerInstance>>)>,
+    pub messages: Vec<(AgendaKey, Option<Arc<Message>>)>,
+}
+
+impl Missed {
+    /// The records that changed.
+    pub fn keys(&self) -> Vec<Key> {
+        let executions = self.executions.iter().map(|(id, _)| Key::Execution(*id));
+        executions
+            .chain(self.dedup.iter().map(|(key, _)| Key::Dedup(key.clone())))
+            .chain(self.lanes.iter().map(|(name, _)| Key::Lane(name.clone())))
+            .chain(self.workers.iter().map(|(id, _)| Key::Worker(*id)))
+            .chain(self.messages.iter().map(|(key, _)| Key::Message(*key)))
+            .collect()
+    }
+
+    /// Takes in the answer for one of the keys.
+    pub fn add(&mut self, record: Answer) {
+        match record {
+            Answer::Execution(id, it) => self.executions.push((id, it)),
+            Answer::Dedup(key, it) => self.dedup.push((key, it)),
+            Answer::Lane(name, it) => self.lanes.push((name, it)),
+            Answer::Worker(id, it) => self.workers.push((id, it)),
+            Answer::Message(key, it) => self.messages.push((key, it)),
+            _ => {}
+        }
+    }
+}
+
 /// What is old enough to be removed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SweepPage {
@@ -87,6 +127,7 @@ pub enum Answer {
     Dedup(DedupKey, Option<Dedup>),
     Lane(LaneName, Option<Arc<Lane>>),
     Worker(InstanceId, Option<Arc<WorkerInstance>>),
+    Message(AgendaKey, Option<Arc<Message>>),
     Opening(Box<Opening>),
     Ready {
         lane: LaneName,
@@ -99,6 +140,8 @@ pub enum Answer {
         entries: Vec<AgendaEntry>,
         reached: Ms,
     },
+    /// `None`: too much has changed to tell it apart, or it is not known any more.
+    Changes(Option<Box<Missed>>),
     Sweep(SweepPage),
 }
 

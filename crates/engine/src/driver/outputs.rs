@@ -36,10 +36,6 @@ impl Driver {
                     let result = store.written(partition, number).await;
                     Done::Inputs(vec![Input::Written { partition, number, result }])
                 })),
-                Output::Missed { partition, number } => self.ops.push(Box::pin(async move {
-                    let result = store.missed(partition, number).await;
-                    Done::Inputs(vec![Input::Missed { partition, result }])
-                })),
                 Output::Status => self
                     .ops
                     .push(Box::pin(async move { Done::Inputs(vec![Input::Status(store.status().await)]) })),

@@ -18,8 +18,8 @@ use ff_core::commands::Poll;
 use ff_core::id::{ExecutionId, InstanceId};
 use ff_core::key::{Ask, Key};
 use ff_core::limits::Limits;
-use ff_core::{Command, Execution, Ms, PartitionId, Payload, Reply};
-use ff_store::{Commit, Loaded, Missed, Outcome, Status, StoreError, Version, Written};
+use ff_core::{Command, Execution, Ms, PartitionId, Payload, Reply, Route, ServerId};
+use ff_store::{Commit, Loaded, Outcome, Status, StoreError, Version, Written};
 
 use crate::config::MachineConfig;
 use crate::failure::Failure;
@@ -75,10 +75,6 @@ pub enum Input {
         number: u64,
         result: Result<Written, StoreError>,
     },
-    Missed {
-        partition: PartitionId,
-        result: Result<Missed, StoreError>,
-    },
     Status(Result<(Ms, Vec<Status>), StoreError>),
 }
 
@@ -103,10 +99,6 @@ pub enum Output {
     },
     Commit(Vec<Commit>),
     Written {
-        partition: PartitionId,
-        number: u64,
-    },
-    Missed {
         partition: PartitionId,
         number: u64,
     },
@@ -161,9 +153,10 @@ impl Machine {
     /// `seed` makes ids and jitter; two machines on one store must not share it.
     pub fn new(partitions: u16, limits: Arc<Limits>, config: MachineConfig, seed: u64) -> Machine {
         let config = Arc::new(config);
+        let server = ServerId::from_parts(0, Route(0), seed);
         let runner = |n: u16| {
             let seed = seed.wrapping_add(u64::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            Runner::new(PartitionId(n), partitions, limits.clone(), config.clone(), seed)
+            Runner::new(PartitionId(n), partitions, server, limits.clone(), config.clone(), seed)
         };
         Machine {
             runners: (0..partitions).map(runner).collect(),
@@ -203,9 +196,6 @@ impl Machine {
             }
             Input::Written { partition, number, result } => {
                 self.runners[partition.index()].written(at, number, result, &mut self.outputs);
-            }
-            Input::Missed { partition, result } => {
-                self.runners[partition.index()].missed(at, result, &mut self.outputs);
             }
             Input::Status(result) => {
                 self.status_asked = false;

@@ -19,7 +19,6 @@ pub enum Request {
     Load { token: LoadToken, asks: Vec<Ask> },
     Commit(Commit),
     Written { partition: PartitionId, number: u64 },
-    Missed { partition: PartitionId, number: u64 },
     Status,
 }
 

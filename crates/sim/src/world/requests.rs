@@ -46,11 +46,6 @@ impl World {
                     if down { Err(unavailable()) } else { self.store.state.written(partition, number) };
                 Input::Written { partition, number, result }
             }
-            Request::Missed { partition, number } => {
-                let result =
-                    if down { Err(unavailable()) } else { self.store.state.missed(partition, number) };
-                Input::Missed { partition, result }
-            }
             Request::Status if down => Input::Status(Err(unavailable())),
             Request::Status => Input::Status(Ok((now, self.store.state.status()))),
         };

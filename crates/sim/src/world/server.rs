@@ -161,7 +161,6 @@ impl World {
         let request = match output {
             Output::Load { token, asks } => Request::Load { token, asks },
             Output::Written { partition, number } => Request::Written { partition, number },
-            Output::Missed { partition, number } => Request::Missed { partition, number },
             Output::Status => Request::Status,
             Output::Commit(commits) => {
                 commits.into_iter().for_each(|commit| self.send_commit(server, life, commit));
@@ -247,7 +246,6 @@ fn heard(input: &Input) -> String {
         Input::Written { partition, number, result } => {
             format!("who wrote {number} of {partition}: {result:?}")
         }
-        Input::Missed { partition, .. } => format!("what it missed of {partition}"),
         Input::Status(Ok((_, list))) => {
             let versions: Vec<u64> = list.iter().map(|status| status.version.number).collect();
             format!("a status {versions:?}")

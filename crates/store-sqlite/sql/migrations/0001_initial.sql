@@ -162,6 +162,13 @@ CREATE TABLE events (
     UNIQUE (partition, first)
 ) STRICT;
 
+-- Whose turn a partition is: until its holder has committed there or the time is over, others conflict.
+CREATE TABLE turns (
+    partition INTEGER PRIMARY KEY,
+    server    BLOB    NOT NULL CHECK (length(server) = 16),
+    until     INTEGER NOT NULL
+) STRICT;
+
 -- Processes that serve this file. A lock in the folder beside it says which of them live.
 CREATE TABLE servers (
     name       TEXT    PRIMARY KEY,

@@ -52,7 +52,7 @@ async fn plays_its_part() {
         "commit" => commit_for_ever(&store).await,
         "open" => println!("@ {}", store.info().id),
         server => {
-            store.enter(server.to_owned()).await.unwrap();
+            store.beat(server.to_owned()).await.unwrap();
             println!("@ entered");
             // Until the parent lets go or kills.
             let _ = std::io::stdin().read(&mut [0]);
@@ -145,10 +145,12 @@ async fn the_death_of_a_process_is_proved_by_its_lock() {
     assert_eq!(next_said(&mut lines), "entered");
 
     let store = SqliteStore::open(&file, Options::default()).unwrap();
-    store.enter("server three".into()).await.unwrap();
+    let alive = store.beat("server three".into()).await.unwrap();
+    assert_eq!(alive, ["server one", "server three", "server two"]);
     assert_eq!(store.gone().await.unwrap(), Vec::<String>::new());
     killed.kill().unwrap();
     killed.wait().unwrap();
+    assert_eq!(store.beat("server three".into()).await.unwrap(), ["server three", "server two"]);
     assert_eq!(store.gone().await.unwrap(), ["server one"]);
     store.leave("server one".into()).await.unwrap();
     assert_eq!(store.gone().await.unwrap(), Vec::<String>::new());
@@ -157,7 +159,7 @@ async fn the_death_of_a_process_is_proved_by_its_lock() {
     drop(leaves.stdin.take());
     leaves.wait().unwrap();
     assert_eq!(store.gone().await.unwrap(), ["server two"]);
-    store.enter("server two".into()).await.unwrap();
+    store.beat("server two".into()).await.unwrap();
     assert_eq!(store.gone().await.unwrap(), Vec::<String>::new());
     store.leave("server two".into()).await.unwrap();
     store.leave("server three".into()).await.unwrap();

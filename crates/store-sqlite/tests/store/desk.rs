@@ -10,7 +10,7 @@ use ff_core::limits::Limits;
 use ff_core::workspace::{Answer, Opening};
 use ff_core::{
     Command, CommitId, ExecutionId, InstanceId, Kind, LaneName, Ms, PartitionId, Payload, Reply, Route,
-    WorkerName, Workspace, decide,
+    ServerId, WorkerName, Workspace, decide,
 };
 use ff_store::{Commit, Outcome, Store, Version};
 
@@ -103,7 +103,8 @@ impl Desk {
         let id = CommitId::from_parts(self.now, Route(self.partition.0), random);
         let expected = self.version;
         self.version = Version { number: expected.number + 1, id };
-        Commit { partition: self.partition, expected, id, changes }
+        let by = ServerId::from_parts(0, Route(0), 1);
+        Commit { partition: self.partition, expected, id, by, changes }
     }
 
     /// Commits and insists on success.

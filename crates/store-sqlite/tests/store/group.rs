@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ff_core::change::ExecutionChange;
 use ff_core::key::{Ask, Key};
 use ff_core::workspace::Answer;
-use ff_core::{CommitId, ExecutionId, PartitionId, Route};
+use ff_core::{CommitId, ExecutionId, PartitionId, Route, ServerId};
 use ff_store::{Commit, Outcome, Store, StoreError, Version, Written};
 use ff_store_sqlite::{Options, SqliteStore};
 
@@ -65,7 +65,13 @@ async fn a_successor_of_a_conflict_conflicts_too() {
     // The same number with another id is another history.
     let id = CommitId::from_parts(1, Route(0), 1);
     let expected = Version { number: 1, id };
-    let commit = Commit { partition: PartitionId(0), expected, id, changes: Default::default() };
+    let commit = Commit {
+        partition: PartitionId(0),
+        expected,
+        id,
+        by: ServerId::from_parts(0, Route(0), 1),
+        changes: Default::default(),
+    };
     assert_eq!(store.commit(vec![commit]).await, [Outcome::Conflict]);
 }
 

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use ff_core::PartitionId;
 use ff_core::change::Changes;
+use ff_core::key::Ask;
 use ff_core::query::{Filter, Order, PageAsk};
-use ff_store::{ManualClock, Missed, Store, Written};
+use ff_core::workspace::Answer;
+use ff_store::{ManualClock, Store, Written};
 use ff_store_sqlite::{Options, SqliteStore};
 
 use crate::desk::{Desk, START};
@@ -71,10 +73,11 @@ async fn old_commits_are_forgotten_in_steps_but_not_within_the_hour() {
     assert_eq!(store.written(ZERO, 1).await.unwrap(), Written::Forgotten);
     assert!(matches!(store.written(ZERO, 1_501).await.unwrap(), Written::By(_)));
     assert_eq!(store.written(ZERO, 2_501).await.unwrap(), Written::Not);
-    assert_eq!(store.missed(ZERO, 1).await.unwrap(), Missed::Everything);
-    assert_eq!(store.missed(ZERO, 2_400).await.unwrap(), Missed::Keys(vec![]));
-    assert_eq!(store.missed(ZERO, 2_399).await.unwrap(), Missed::Everything);
-    assert_eq!(store.missed(ZERO, 2_501).await.unwrap(), Missed::Everything);
+    for (since, told) in [(1, false), (2_399, false), (2_400, true), (2_500, true), (2_501, false)] {
+        let answers = store.load(ZERO, vec![Ask::Changes { since }]).await.unwrap().answers;
+        let [Answer::Changes(missed)] = answers.as_slice() else { panic!("{answers:?}") };
+        assert_eq!(missed.as_ref().map(|it| it.keys()), told.then(Vec::new), "since {since}");
+    }
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use ff_core::limits::Limits;
 use ff_core::workspace::{Stop, Workspace};
 use ff_core::{CommitId, Ms, PartitionId, Rejection, Reply, Route};
 
+use super::stand::SERVER;
 use super::{ensure, ensure_eq};
 use crate::{Commit, Outcome, Store, Version};
 
@@ -58,7 +59,8 @@ impl Engine {
         let changes = workspace.take_batch(now);
         self.commits += 1;
         let id = CommitId::from_parts(now, Route(partition.0), self.commits);
-        let outcomes = store.commit(vec![Commit { partition, expected: *version, id, changes }]).await;
+        let outcomes =
+            store.commit(vec![Commit { partition, expected: *version, id, by: SERVER, changes }]).await;
         ensure!(matches!(outcomes.as_slice(), [Outcome::Committed { .. }]), "a batch: {outcomes:?}");
         *version = Version { number: version.number + 1, id };
         Ok(replies)

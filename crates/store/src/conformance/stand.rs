@@ -6,13 +6,15 @@ use ff_core::change::Changes;
 use ff_core::key::Ask;
 use ff_core::limits::Limits;
 use ff_core::workspace::{Answer, Opening, Workspace};
-use ff_core::{CommitId, Ms, PartitionId, Route};
+use ff_core::{CommitId, Ms, PartitionId, Route, ServerId};
 
 use super::{Check, Dump, Factory, Site, ensure_eq};
 use crate::{Clock, Commit, ManualClock, MemoryStore, Outcome, Store, Version};
 
 /// When every case begins.
 pub const START: Ms = 1_800_000_000_000;
+/// Who commits, unless a case says otherwise.
+pub const SERVER: ServerId = ServerId(uuid::Uuid::from_u128(1));
 
 /// A store on the stand.
 ///
@@ -99,7 +101,7 @@ impl Stand {
     /// Writes changes on top of the newest version, to the store and to the reference.
     pub async fn write(&mut self, partition: PartitionId, changes: Changes) -> Result<Version, String> {
         let (expected, id, now) = (self.version(partition).await?, self.new_id(), self.now());
-        let commit = Commit { partition, expected, id, changes };
+        let commit = Commit { partition, expected, id, by: SERVER, changes };
         let outcome = self.send(commit.clone()).await?;
         ensure_eq!(outcome, Outcome::Committed { now }, "a commit on the newest version");
         let behind = self.reference.edit(|state| state.commit(commit, now));

@@ -7,7 +7,7 @@ use ff_core::change::EndedEntry;
 use ff_core::class::Class;
 use ff_core::key::{Ask, Key};
 use ff_core::ready::Place;
-use ff_core::workspace::{Answer, Opening, SweepPage};
+use ff_core::workspace::{Answer, Missed, Opening, SweepPage};
 use ff_core::{ExecutionId, LaneName, Ms};
 
 use super::partition::Partition;
@@ -19,6 +19,7 @@ impl Partition {
             Ask::Opening => Answer::Opening(Box::new(self.opening())),
             Ask::Ready { lane, class, after, limit } => self.ready_after(lane, class, *after, *limit),
             Ask::Agenda { after, limit } => self.agenda_after(*after, *limit),
+            Ask::Changes { since } => Answer::Changes(self.missed(*since).map(Box::new)),
             Ask::Sweep { now, events_before, limit } => {
                 Answer::Sweep(self.sweep_page(*now, *events_before, *limit))
             }
@@ -31,7 +32,19 @@ impl Partition {
             Key::Dedup(key) => Answer::Dedup(key.clone(), self.dedup.get(key).copied()),
             Key::Lane(name) => Answer::Lane(name.clone(), self.lanes.get(name).cloned()),
             Key::Worker(id) => Answer::Worker(*id, self.workers.get(id).cloned()),
+            Key::Message(key) => Answer::Message(*key, self.agenda.get(key).cloned().flatten()),
         }
+    }
+
+    fn missed(&self, since: u64) -> Option<Missed> {
+        let mut missed = Missed {
+            header: self.header,
+            links: self.links.values().copied().collect(),
+            ready_counts: self.ready_totals(),
+            ..Missed::default()
+        };
+        self.log.missed(since)?.into_iter().for_each(|key| missed.add(self.record(key)));
+        Some(missed)
     }
 
     fn opening(&self) -> Opening {

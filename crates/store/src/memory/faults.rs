@@ -232,7 +232,7 @@ mod tests {
     use std::sync::Arc;
 
     use ff_core::change::Header;
-    use ff_core::{CommitId, PartitionId, Route};
+    use ff_core::{CommitId, PartitionId, Route, ServerId};
 
     use super::*;
     use crate::{Commit, ManualClock, MemoryStore, Store, Version};
@@ -247,7 +247,8 @@ mod tests {
 
     fn commit(n: u64, expected: Version) -> Commit {
         let changes = Changes { header: Header { next_event: n, ..Header::default() }, ..Changes::default() };
-        Commit { partition: P, expected, id: CommitId::from_parts(0, Route(0), n), changes }
+        let (id, by) = (CommitId::from_parts(0, Route(0), n), ServerId::from_parts(0, Route(0), 1));
+        Commit { partition: P, expected, id, by, changes }
     }
 
     fn newest(store: &MemoryStore) -> u64 {
@@ -322,7 +323,7 @@ mod tests {
     async fn a_server_is_gone_when_its_end_was_noticed_and_it_has_not_left() {
         let (store, _) = store();
         for server in ["a", "b"] {
-            store.enter(server.to_owned()).await.unwrap();
+            store.beat(server.to_owned()).await.unwrap();
         }
         store.mark_gone("b");
         assert_eq!(store.gone().await.unwrap(), ["b"]);

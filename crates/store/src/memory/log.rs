@@ -6,14 +6,11 @@ use ff_core::key::Key;
 use ff_core::{CommitId, Ms};
 
 use crate::commit::Version;
-use crate::{Missed, Written};
+use crate::{COMMITS_TOLD, KEYS_TOLD, Written};
 
 /// Rows live at least this long and while there are no more than [`ROWS_KEPT`].
 const ROW_LIFE_MS: Ms = 3_600_000;
 const ROWS_KEPT: usize = 1_000;
-/// How far back the changed keys are told apart.
-pub(super) const COMMITS_TOLD: usize = 100;
-pub(super) const KEYS_TOLD: usize = 10_000;
 
 #[derive(Clone, Debug)]
 struct Row {
@@ -59,18 +56,16 @@ impl Log {
         row.map_or(Written::Forgotten, |row| Written::By(row.id))
     }
 
-    pub(super) fn missed(&self, number: u64) -> Missed {
+    /// The records that the commits after a version have changed, unless they cannot be told apart.
+    pub(super) fn missed(&self, since: u64) -> Option<BTreeSet<&Key>> {
         // A version from the future is one of another history; nothing known of it can be trusted.
-        let Some(count) = self.newest.checked_sub(number) else { return Missed::Everything };
+        let count = self.newest.checked_sub(since)?;
         if count > COMMITS_TOLD as u64 {
-            return Missed::Everything;
+            return None;
         }
         let rows = self.rows.iter().rev().take(count as usize);
         let keys: BTreeSet<&Key> = rows.flat_map(|row| &row.keys).collect();
-        if keys.len() > KEYS_TOLD {
-            return Missed::Everything;
-        }
-        Missed::Keys(keys.into_iter().cloned().collect())
+        (keys.len() <= KEYS_TOLD).then_some(keys)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Version> + '_ {

@@ -16,7 +16,7 @@ use ff_core::payload::{Payload, PayloadKey, Slot};
 use ff_core::query::CountKey;
 use ff_core::ready::{Place, ReadyEntry};
 use ff_core::worker::WorkerInstance;
-use ff_core::{CommitId, ExecutionId, InstanceId, LaneName, Ms, PartitionId};
+use ff_core::{CommitId, ExecutionId, InstanceId, LaneName, Ms, PartitionId, ServerId};
 
 use super::log::Log;
 use crate::commit::Version;
@@ -25,6 +25,8 @@ use crate::commit::Version;
 #[derive(Clone, Debug, Default)]
 pub struct Partition {
     pub(super) log: Log,
+    /// Whose turn it is, and until when.
+    pub(crate) turn: Option<(ServerId, Ms)>,
     pub(super) header: Header,
     pub(super) executions: BTreeMap<ExecutionId, Arc<Execution>>,
     /// Who holds which lease; follows from the executions.
@@ -50,6 +52,11 @@ pub struct Partition {
 impl Partition {
     pub fn version(&self) -> Version {
         self.log.version()
+    }
+
+    /// Whose turn it is at a time, if it is anybody's.
+    pub fn turn(&self, now: Ms) -> Option<ServerId> {
+        self.turn.filter(|(_, until)| *until > now).map(|(server, _)| server)
     }
 
     pub fn header(&self) -> &Header {

@@ -5,13 +5,13 @@ use ff_core::event::Event;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
 use ff_core::query::{CountKey, Page, PageAsk};
-use ff_core::{ExecutionId, Ms, PartitionId};
+use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use uuid::Uuid;
 
 use super::partition::Partition;
 use super::reads;
 use crate::commit::{Commit, Outcome};
-use crate::{EventPage, Loaded, Missed, Status, StoreError, StoreInfo, Written};
+use crate::{EventPage, Loaded, Status, StoreError, StoreInfo, Written};
 
 /// Every method does what its namesake of [`Store`](crate::Store) does; time is a parameter.
 ///
@@ -59,9 +59,10 @@ impl MemoryState {
             Ok(partition) => partition,
             Err(error) => return Outcome::Failed(error),
         };
-        if partition.version() != commit.expected {
+        if partition.version() != commit.expected || partition.turn(now).is_some_and(|it| it != commit.by) {
             return Outcome::Conflict;
         }
+        partition.turn = None;
         partition.append(commit.id, now, commit.changes);
         Outcome::Committed { now }
     }
@@ -75,8 +76,18 @@ impl MemoryState {
         Ok(self.partition(partition)?.log.written(number))
     }
 
-    pub fn missed(&self, partition: PartitionId, number: u64) -> Result<Missed, StoreError> {
-        Ok(self.partition(partition)?.log.missed(number))
+    pub fn turn(
+        &mut self,
+        partition: PartitionId,
+        server: ServerId,
+        for_ms: Ms,
+        now: Ms,
+    ) -> Result<bool, StoreError> {
+        let partition = self.partition_mut(partition)?;
+        if partition.turn(now).is_none() {
+            partition.turn = Some((server, now.saturating_add(for_ms)));
+        }
+        Ok(partition.turn(now) == Some(server))
     }
 
     pub fn status(&self) -> Vec<Status> {

@@ -9,15 +9,13 @@ use ff_core::attempt::Attempt;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
 use ff_core::query::{CountKey, Page, PageAsk};
-use ff_core::{ExecutionId, Ms, PartitionId};
+use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use uuid::Uuid;
 
 use super::faults::{Barrier, Faults};
 use super::state::MemoryState;
 use crate::commit::{Commit, Outcome};
-use crate::{
-    Clock, EventPage, Loaded, Missed, Soon, Status, Store, StoreError, StoreInfo, SystemClock, Written,
-};
+use crate::{Clock, EventPage, Loaded, Soon, Status, Store, StoreError, StoreInfo, SystemClock, Written};
 
 #[derive(Debug)]
 struct Shared {
@@ -155,8 +153,17 @@ impl Store for MemoryStore {
         self.read(move |state| state.written(partition, number))
     }
 
-    fn missed(&self, partition: PartitionId, number: u64) -> Soon<'_, Result<Missed, StoreError>> {
-        self.read(move |state| state.missed(partition, number))
+    fn turn(
+        &self,
+        partition: PartitionId,
+        server: ServerId,
+        for_ms: Ms,
+    ) -> Soon<'_, Result<bool, StoreError>> {
+        Box::pin(async move {
+            self.check_open()?;
+            self.shared.faults.check()?;
+            self.state().turn(partition, server, for_ms, self.now())
+        })
     }
 
     fn status(&self) -> Soon<'_, Result<(Ms, Vec<Status>), StoreError>> {
@@ -192,10 +199,11 @@ impl Store for MemoryStore {
         self.read(move |state| state.first_event_since(partition, at))
     }
 
-    fn enter(&self, server: String) -> Soon<'_, Result<(), StoreError>> {
+    fn beat(&self, server: String) -> Soon<'_, Result<Vec<String>, StoreError>> {
         self.read(move |_| {
-            self.servers().insert(server, false);
-            Ok(())
+            let mut servers = self.servers();
+            servers.insert(server, false);
+            Ok(servers.iter().filter(|(_, gone)| !**gone).map(|(server, _)| server.clone()).collect())
         })
     }
 

@@ -21,7 +21,7 @@ use crate::payload::{Payload, PayloadKey};
 use crate::query::CountKey;
 use crate::ready::Place;
 use crate::worker::WorkerInstance;
-use crate::workspace::{Answer, Opening, SweepPage};
+use crate::workspace::{Answer, Missed, Opening, SweepPage};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Model {
@@ -43,10 +43,13 @@ pub(crate) struct Model {
     pub trimmed_below: u64,
     /// What the events alone say of each execution.
     pub folded: BTreeMap<ExecutionId, Folded>,
+    /// What each commit has changed.
+    pub log: Vec<Vec<Key>>,
 }
 
 impl Model {
     pub fn apply(&mut self, changes: Changes) {
+        self.log.push(changes.keys());
         for change in changes.executions {
             self.change_execution(change);
         }
@@ -127,6 +130,7 @@ impl Model {
             Ask::Record(Key::Dedup(key)) => Answer::Dedup(key.clone(), self.dedup.get(key).copied()),
             Ask::Record(Key::Lane(name)) => Answer::Lane(name.clone(), self.lanes.get(name).cloned()),
             Ask::Record(Key::Worker(id)) => Answer::Worker(*id, self.workers.get(id).cloned()),
+            Ask::Record(Key::Message(key)) => Answer::Message(*key, self.agenda.get(key).cloned().flatten()),
             Ask::Opening => Answer::Opening(Box::new(self.opening())),
             Ask::Ready { lane, class, after, limit } => {
                 let places = self.ready.get(&(lane.clone(), class.clone())).into_iter();
@@ -147,10 +151,19 @@ impl Model {
                 }
                 Answer::Agenda { entries, reached }
             }
+            Ask::Changes { since } => Answer::Changes(Some(Box::new(self.missed(*since)))),
             Ask::Sweep { now, events_before, limit } => {
                 Answer::Sweep(self.sweep_page(*now, *events_before, *limit))
             }
         }
+    }
+
+    fn missed(&self, since: u64) -> Missed {
+        let Opening { header, links, ready_counts, .. } = self.opening();
+        let mut missed = Missed { header, links, ready_counts, ..Missed::default() };
+        let keys: BTreeSet<Key> = self.log[since as usize..].iter().flatten().cloned().collect();
+        keys.into_iter().for_each(|key| missed.add(self.answer(&Ask::Record(key))));
+        missed
     }
 
     fn opening(&self) -> Opening {

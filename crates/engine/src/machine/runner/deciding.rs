@@ -35,7 +35,8 @@ impl Runner {
             Phase::Closed => {
                 self.give_up(at, outputs);
                 self.phase = Phase::Opening;
-                let asks = vec![Ask::Opening, Ask::Agenda { after: Ms::MIN, limit: self.config.window }];
+                let mut asks = vec![Ask::Opening, Ask::Agenda { after: Ms::MIN, limit: self.config.window }];
+                asks.extend(self.version.map(|known| Ask::Changes { since: known.number }));
                 self.send_load(asks, outputs);
             }
             Phase::Serving => {
@@ -48,7 +49,7 @@ impl Runner {
                 self.ask_written(outputs);
                 self.give_up(at, outputs);
             }
-            Phase::Opening | Phase::CatchingUp(_) | Phase::Resolving { .. } => self.give_up(at, outputs),
+            Phase::Opening | Phase::Resolving { .. } => self.give_up(at, outputs),
         }
     }
 
@@ -125,7 +126,7 @@ impl Runner {
             header_before,
             outcome: None,
         });
-        commits.push(Commit { partition: self.partition, expected, id, changes });
+        commits.push(Commit { partition: self.partition, expected, id, by: self.server, changes });
     }
 
     /// What the next batch decides, in its order: renewals and endings, what is due, the rest.

@@ -3,7 +3,7 @@
 use ff_core::Ms;
 use ff_core::key::Ask;
 use ff_core::workspace::Answer;
-use ff_store::{Loaded, Missed, Status, StoreError, Version};
+use ff_store::{Loaded, Status, StoreError, Version};
 
 use super::super::batch::{Decided, Origin, Pending};
 use super::super::{LoadToken, Output};
@@ -41,7 +41,7 @@ impl Runner {
         }
         self.loads -= 1;
         match result {
-            Ok(loaded) if matches!(self.phase, Phase::Opening) => self.opening_loaded(at, loaded, outputs),
+            Ok(loaded) if matches!(self.phase, Phase::Opening) => self.open(loaded, outputs),
             Ok(loaded) if self.is_ours(loaded.version) => {
                 for answer in loaded.answers {
                     self.learn(answer);
@@ -103,19 +103,22 @@ impl Runner {
             || self.in_flight.iter().any(|batch| batch.version() == version)
     }
 
-    pub(super) fn opening_loaded(&mut self, _at: Ms, loaded: Loaded, outputs: &mut Vec<Output>) {
-        match self.version {
-            Some(known) if known != loaded.version => {
-                outputs.push(Output::Missed { partition: self.partition, number: known.number });
-                self.phase = Phase::CatchingUp(Box::new(loaded));
-            }
-            _ => self.open(loaded),
-        }
-    }
-
-    pub(super) fn open(&mut self, loaded: Loaded) {
+    /// Opens the partition, and throws away what others have changed since it was served last.
+    pub(super) fn open(&mut self, loaded: Loaded, outputs: &mut Vec<Output>) {
+        let foreign = self.version.is_some_and(|known| known != loaded.version);
         self.version = Some(loaded.version);
         self.asked.clear();
+        let mut keys = None;
+        for answer in &loaded.answers {
+            if let Answer::Changes(Some(missed)) = answer {
+                keys = Some(missed.keys());
+            }
+        }
+        match &keys {
+            Some(keys) => self.ws.fall_back(keys.iter().cloned()),
+            None if foreign => self.ws.forget_all(),
+            None => {}
+        }
         for answer in loaded.answers {
             if matches!(answer, Answer::Agenda { .. }) {
                 self.ws.agenda_mut().start_refill();
@@ -125,27 +128,10 @@ impl Runner {
         self.firing.clear();
         self.phase = Phase::Serving;
         self.unpark();
-    }
-
-    pub fn missed(&mut self, at: Ms, result: Result<Missed, StoreError>, outputs: &mut Vec<Output>) {
-        let Phase::CatchingUp(_) = &self.phase else { return };
-        let Phase::CatchingUp(loaded) = std::mem::replace(&mut self.phase, Phase::Closed) else { return };
-        let keys = match result {
-            Ok(Missed::Keys(keys)) => Some(keys),
-            Ok(Missed::Everything) => None,
-            Err(error) => {
-                // The opening must be asked for again.
-                self.forget_loads();
-                return self.pause(at, error.to_string());
-            }
-        };
-        match &keys {
-            Some(keys) => self.ws.fall_back(keys.iter().cloned()),
-            None => self.ws.forget_all(),
+        if foreign {
+            let next_event = self.ws.header().next_event;
+            outputs.push(Output::Foreign { partition: self.partition, keys, next_event });
         }
-        self.open(*loaded);
-        let next_event = self.ws.header().next_event;
-        outputs.push(Output::Foreign { partition: self.partition, keys, next_event });
     }
 
     pub fn status(&mut self, _at: Ms, status: &Status, outputs: &mut Vec<Output>) {

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use ff_core::agenda::{AgendaKey, Subject};
 use ff_core::key::Ask;
 use ff_core::limits::Limits;
-use ff_core::{CommitId, Ms, PartitionId, Reply, Route, Workspace};
-use ff_store::{Loaded, Version};
+use ff_core::{CommitId, Ms, PartitionId, Reply, Route, ServerId, Workspace};
+use ff_store::Version;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::MachineStats;
@@ -37,8 +37,6 @@ enum Phase {
     /// The partition must be read before anything can be decided.
     Closed,
     Opening,
-    /// The opening is here; which cached records are stale is being read.
-    CatchingUp(Box<Loaded>),
     Serving,
     /// The outcome of the oldest batch in flight is unknown and being found out. If nobody has written its
     /// version, an empty commit takes that place, and the lost one can never apply.
@@ -59,6 +57,7 @@ struct Unconfirmed {
 #[derive(Debug)]
 pub(super) struct Runner {
     partition: PartitionId,
+    server: ServerId,
     config: Arc<MachineConfig>,
     ws: Workspace,
     phase: Phase,
@@ -108,12 +107,14 @@ impl Runner {
     pub fn new(
         partition: PartitionId,
         partitions: u16,
+        server: ServerId,
         limits: Arc<Limits>,
         config: Arc<MachineConfig>,
         seed: u64,
     ) -> Runner {
         Runner {
             partition,
+            server,
             ws: Workspace::new(partition, partitions, limits),
             phase: Phase::Closed,
             version: None,
@@ -180,7 +181,7 @@ impl Runner {
                     .min()
             }
             Phase::Closed => Some(at),
-            Phase::Opening | Phase::CatchingUp(_) | Phase::Resolving { .. } => None,
+            Phase::Opening | Phase::Resolving { .. } => None,
         }
     }
 

@@ -131,6 +131,7 @@ impl Runner {
                     partition: self.partition,
                     expected,
                     id,
+                    by: self.server,
                     changes,
                 }]));
             }

@@ -23,11 +23,17 @@ pub fn commit_all(state: &mut MemoryState, bug: Bug, commits: Vec<Commit>, now: 
 
 fn commit_one(state: &mut MemoryState, bug: Bug, mut commit: Commit, now: ff_core::Ms) -> Outcome {
     let Ok(partition) = state.partition(commit.partition) else { return state.commit(commit, now) };
-    let (newest, header) = (partition.version(), *partition.header());
+    let (newest, header, turn) = (partition.version(), *partition.header(), partition.turn);
     let partition = commit.partition;
     match bug {
         Bug::NoVersionCheck => commit.expected = newest,
         Bug::IdNotChecked if commit.expected.number == newest.number => commit.expected = newest,
+        Bug::TurnIgnored => commit.by = turn.map_or(commit.by, |(server, _)| server),
+        Bug::TurnStopsAllPartitions
+            if state.partitions().filter_map(|(_, it)| it.turn(now)).any(|holder| holder != commit.by) =>
+        {
+            return Outcome::Conflict;
+        }
         Bug::EmptyCommitMakesNoVersion if commit.changes.is_empty() => return Outcome::Committed { now },
         Bug::RepeatSucceeds => {
             let written = state.written(partition, commit.expected.number + 1);
@@ -42,6 +48,9 @@ fn commit_one(state: &mut MemoryState, bug: Bug, mut commit: Commit, now: ff_cor
     let outcome = state.commit(commit, now);
     if let (Outcome::Conflict, Some(half), Ok(it)) = (&outcome, half, state.partition_mut(partition)) {
         it.apply(Changes { header, ..half });
+    }
+    if let (Bug::TurnOutlivesItsCommit, Ok(it)) = (bug, state.partition_mut(partition)) {
+        it.turn = turn;
     }
     outcome
 }

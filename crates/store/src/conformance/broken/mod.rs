@@ -6,6 +6,7 @@
 mod commits;
 mod reads;
 mod store;
+mod turns;
 
 use std::sync::Arc;
 
@@ -44,6 +45,13 @@ bugs! {
     /// Two commits race because the version is read before it is written.
     CheckBeforeWrite => racing_commits_have_one_winner,
     ClockStandsStill => the_store_tells_its_time,
+    TurnIgnored => others_conflict_until_the_holder_of_the_turn_has_committed,
+    TurnOutlivesItsCommit => others_conflict_until_the_holder_of_the_turn_has_committed,
+    TurnStopsAllPartitions => others_conflict_until_the_holder_of_the_turn_has_committed,
+    TurnKnownToItsHandleOnly => a_turn_stops_the_commits_of_other_handles,
+    TurnNeverEnds => a_turn_ends_with_its_time,
+    TurnProlonged => a_turn_is_neither_prolonged_nor_taken_away,
+    TurnTakenAway => a_turn_is_neither_prolonged_nor_taken_away,
     // What is written.
     ForgetsAgendaRemovals => agenda_entries_move_and_go,
     ForgetsReadyRemovals => ready_entries_move_and_go,
@@ -92,8 +100,12 @@ bugs! {
     PartitionsMixed => partitions_do_not_see_each_other,
     // What is asked about.
     WrittenForgets => written_tells_who_wrote_a_version,
-    MissedForgetsKeys => missed_names_the_records_that_changed,
-    MissedForgetsToGiveUp => missed_gives_up_after_a_hundred_commits_or_ten_thousand_keys,
+    ChangesForgetKeys => changes_come_with_the_records_as_they_are_now,
+    ChangesForgetMessages => changes_come_with_the_records_as_they_are_now,
+    ChangesWithOldHeader => changes_come_with_the_records_as_they_are_now,
+    ChangesWithoutCounts => changes_come_with_the_records_as_they_are_now,
+    ChangesWithoutRemovals => what_was_removed_has_changed_too,
+    ChangesNeverGiveUp => changes_are_told_over_a_hundred_commits_and_ten_thousand_keys,
     StatusIsLate => the_status_tells_where_partitions_stand,
     PageIncludesItsStart => pages_cover_everything_in_both_orders,
     PageOrderIgnored => pages_cover_everything_in_both_orders,
@@ -109,7 +121,9 @@ bugs! {
     HandleCachesForEver => two_handles_see_each_others_commits,
     CloseIgnored => a_closed_handle_is_unavailable_and_others_go_on,
     IdentityChanges => the_store_keeps_its_identity,
-    LivingServersAreGone => servers_enter_and_leave,
+    LivingServersAreGone => servers_beat_and_leave,
+    ServersKnowOnlyThemselves => servers_beat_and_leave,
+    ServersThatLeftAreAlive => servers_beat_and_leave,
 }
 
 /// Makes stores with one bug, or with none.

@@ -1,15 +1,15 @@
 //! Bugs on the way out: what a broken store does to an ask and its answer.
 
-use ff_core::key::{Ask, Key};
+use ff_core::key::Ask;
 use ff_core::query::{Order, Page, PageAsk};
 use ff_core::ready::Place;
-use ff_core::workspace::{Answer, Opening, SweepPage};
+use ff_core::workspace::{Answer, Missed, Opening, SweepPage};
 use ff_core::{ExecutionId, Ms, PartitionId};
 use uuid::Uuid;
 
 use super::Bug;
 use crate::memory::MemoryState;
-use crate::{Loaded, Missed, StoreError};
+use crate::{Loaded, StoreError};
 
 /// Answers a load the way a store with this bug does.
 pub fn load(
@@ -93,6 +93,7 @@ fn spoil_answer(state: &MemoryState, bug: Bug, partition: PartitionId, ask: &Ask
         },
         (Ask::Opening, Answer::Opening(opening)) => spoil_opening(bug, opening),
         (Ask::Sweep { .. }, Answer::Sweep(page)) => spoil_sweep(bug, page),
+        (Ask::Changes { .. }, Answer::Changes(missed)) => spoil_changes(state, bug, partition, missed),
         _ => {}
     }
 }
@@ -113,14 +114,18 @@ fn spoil_sweep(bug: Bug, page: &mut SweepPage) {
     }
 }
 
-pub fn missed(bug: Bug, missed: Missed) -> Missed {
+fn spoil_changes(state: &MemoryState, bug: Bug, partition: PartitionId, missed: &mut Option<Box<Missed>>) {
     match (bug, missed) {
-        (Bug::MissedForgetsKeys, Missed::Keys(mut keys)) => {
-            keys.retain(|key| !matches!(key, Key::Dedup(_)));
-            Missed::Keys(keys)
+        (Bug::ChangesForgetKeys, Some(missed)) => missed.dedup.clear(),
+        (Bug::ChangesForgetMessages, Some(missed)) => missed.messages.clear(),
+        (Bug::ChangesWithoutCounts, Some(missed)) => missed.ready_counts.clear(),
+        (Bug::ChangesWithoutRemovals, Some(missed)) => missed.executions.retain(|(_, it)| it.is_some()),
+        (Bug::ChangesWithOldHeader, Some(missed)) => {
+            let Ok(it) = state.partition(partition) else { return };
+            missed.header.next_event = it.events().next().map_or(1, |event| event.number);
         }
-        (Bug::MissedForgetsToGiveUp, Missed::Everything) => Missed::Keys(Vec::new()),
-        (_, missed) => missed,
+        (Bug::ChangesNeverGiveUp, missed @ None) => *missed = Some(Box::default()),
+        _ => {}
     }
 }
 

@@ -6,14 +6,13 @@ use ff_core::attempt::Attempt;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
 use ff_core::query::{CountKey, Page, PageAsk};
-use ff_core::{ExecutionId, Ms, PartitionId};
+use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 
 use super::super::stand::START;
-use super::{Bug, commits, reads};
+use super::{Bug, commits, reads, turns};
 use crate::memory::MemoryState;
 use crate::{
-    Commit, EventPage, Loaded, MemoryStore, Missed, Outcome, Soon, Status, Store, StoreError, StoreInfo,
-    Written,
+    Commit, EventPage, Loaded, MemoryStore, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written,
 };
 
 #[derive(Debug)]
@@ -138,10 +137,16 @@ impl Store for BrokenStore {
         })
     }
 
-    fn missed(&self, partition: PartitionId, number: u64) -> Soon<'_, Result<Missed, StoreError>> {
+    fn turn(
+        &self,
+        partition: PartitionId,
+        server: ServerId,
+        for_ms: Ms,
+    ) -> Soon<'_, Result<bool, StoreError>> {
         Box::pin(async move {
-            let missed = self.inner.missed(partition, number).await?;
-            Ok(self.bug.map_or(missed.clone(), |bug| reads::missed(bug, missed)))
+            self.check_open().await?;
+            let now = self.now();
+            self.inner.edit(|state| turns::turn(state, self.bug, partition, server, for_ms, now))
         })
     }
 
@@ -201,13 +206,13 @@ impl Store for BrokenStore {
         self.inner.first_event_since(partition, at + late)
     }
 
-    fn enter(&self, server: String) -> Soon<'_, Result<(), StoreError>> {
+    fn beat(&self, server: String) -> Soon<'_, Result<Vec<String>, StoreError>> {
         Box::pin(async move {
-            self.inner.enter(server.clone()).await?;
+            let alive = self.inner.beat(server.clone()).await?;
             if self.has(Bug::LivingServersAreGone) {
                 self.inner.mark_gone(&server);
             }
-            Ok(())
+            Ok(if self.has(Bug::ServersKnowOnlyThemselves) { vec![server] } else { alive })
         })
     }
 
@@ -216,7 +221,10 @@ impl Store for BrokenStore {
     }
 
     fn leave(&self, server: String) -> Soon<'_, Result<(), StoreError>> {
-        self.inner.leave(server)
+        match self.bug {
+            Some(Bug::ServersThatLeftAreAlive) => Box::pin(async { Ok(()) }),
+            _ => self.inner.leave(server),
+        }
     }
 
     fn close(&self) -> Soon<'_, ()> {

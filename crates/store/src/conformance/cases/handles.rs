@@ -7,7 +7,7 @@ use ff_core::payload::{Payload, PayloadKey, Slot};
 use ff_core::query::{Filter, Order, PageAsk};
 use ff_core::workspace::Answer;
 
-use super::super::stand::START;
+use super::super::stand::{SERVER, START};
 use super::super::{Check, Dump, Stand, ensure, ensure_eq, samples};
 use crate::{Commit, Outcome, Store, StoreError, Version, Written};
 
@@ -51,12 +51,13 @@ pub async fn everything_survives_reopening(stand: &mut Stand) -> Check {
         ensure_eq!(stand.version(partition).await?, version, "version after reopening");
         let written = stand.store.written(partition, 1).await;
         ensure_eq!(written, Ok(Written::By(version.id)), "who wrote version 1, after reopening");
-        let missed = stand.store.missed(partition, 0).await;
-        let keys = matches!(&missed, Ok(crate::Missed::Keys(keys)) if !keys.is_empty());
-        ensure!(keys, "missed since 0, after reopening: {missed:?}");
+        let missed = stand.ask(partition, Ask::Changes { since: 0 }).await?;
+        let told = matches!(&missed, Answer::Changes(Some(it)) if !it.executions.is_empty());
+        ensure!(told, "changes since 0, after reopening: {missed:?}");
         // The guard stands where it stood.
         let id = stand.new_id();
-        let commit = Commit { partition, expected: Version::NONE, id, changes: Changes::default() };
+        let commit =
+            Commit { partition, expected: Version::NONE, id, by: SERVER, changes: Changes::default() };
         ensure_eq!(stand.send(commit).await?, Outcome::Conflict, "a commit on an old version");
         stand.write(partition, Changes::default()).await?;
     }
@@ -73,7 +74,7 @@ pub async fn two_handles_see_each_others_commits(stand: &mut Stand) -> Check {
         let id = samples::id(stand.partitions, partition, n);
         stand.desk(partition).put_execution(samples::ready(id, START, n), START);
         let changes = stand.desk(partition).take_batch(START);
-        let commit = Commit { partition, expected, id: stand.new_id(), changes };
+        let commit = Commit { partition, expected, id: stand.new_id(), by: SERVER, changes };
         let (ours, stale_id) = (stand.store.clone(), stand.new_id());
         let (writer, reader) = if n % 2 == 0 { (&ours, &other) } else { (&other, &ours) };
         let outcomes = writer.commit(vec![commit.clone()]).await;
@@ -104,7 +105,7 @@ pub async fn a_closed_handle_is_unavailable_and_others_go_on(stand: &mut Stand) 
     closed.close().await;
     closed.close().await;
     let id = stand.new_id();
-    let commit = Commit { partition, expected: Version::NONE, id, changes: Changes::default() };
+    let commit = Commit { partition, expected: Version::NONE, id, by: SERVER, changes: Changes::default() };
     let outcomes = closed.commit(vec![commit]).await;
     let failed = matches!(outcomes.as_slice(), [Outcome::Failed(StoreError::Unavailable(_))]);
     ensure!(failed, "a commit over a closed handle: {outcomes:?}");
@@ -114,7 +115,8 @@ pub async fn a_closed_handle_is_unavailable_and_others_go_on(stand: &mut Stand) 
     let calls = [
         ("load", is_unavailable(closed.load(partition, vec![]).await)),
         ("written", is_unavailable(closed.written(partition, 1).await)),
-        ("missed", is_unavailable(closed.missed(partition, 0).await)),
+        ("turn", is_unavailable(closed.turn(partition, SERVER, 1).await)),
+        ("beat", is_unavailable(closed.beat("a".to_owned()).await)),
         ("status", is_unavailable(closed.status().await)),
         ("payloads", is_unavailable(closed.payloads(vec![]).await)),
         ("attempts", is_unavailable(closed.attempts(execution).await)),
@@ -140,17 +142,26 @@ pub async fn the_store_keeps_its_identity(stand: &mut Stand) -> Check {
     Ok(())
 }
 
-pub async fn servers_enter_and_leave(stand: &mut Stand) -> Check {
+pub async fn servers_beat_and_leave(stand: &mut Stand) -> Check {
+    let other = stand.another().await?;
     let store = &stand.store;
-    let check = |result: Result<(), StoreError>| result.map_err(|error| error.to_string());
-    for server in ["a", "b 'ä'", "a"] {
-        check(store.enter(server.to_owned()).await)?;
+    let names = |all: &[&str]| Ok(all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    ensure_eq!(store.beat("c".to_owned()).await, names(&["c"]), "servers after the first sign of life");
+    ensure_eq!(other.beat("a".to_owned()).await, names(&["a", "c"]), "servers over another handle");
+    for _ in 0..2 {
+        let all = names(&["a", "b 'ä'", "c"]);
+        ensure_eq!(store.beat("b 'ä'".to_owned()).await, all, "servers after another sign of life");
     }
     // This process lives, so nobody is gone.
     ensure_eq!(store.gone().await, Ok(vec![]), "servers that are gone while their process lives");
-    for server in ["a", "b 'ä'", "never there", "a"] {
-        check(store.leave(server.to_owned()).await)?;
+    for server in ["a", "never there", "a"] {
+        other.leave(server.to_owned()).await.map_err(|error| error.to_string())?;
+    }
+    ensure_eq!(store.beat("c".to_owned()).await, names(&["b 'ä'", "c"]), "servers after one has left");
+    for server in ["b 'ä'", "c"] {
+        store.leave(server.to_owned()).await.map_err(|error| error.to_string())?;
     }
     ensure_eq!(store.gone().await, Ok(vec![]), "servers that are gone after they left");
+    other.close().await;
     Ok(())
 }

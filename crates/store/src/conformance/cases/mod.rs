@@ -1,5 +1,6 @@
 //! The cases, by what they are about.
 
+mod changes;
 mod commands;
 mod counts;
 mod events;
@@ -10,6 +11,7 @@ mod payloads;
 mod records;
 mod removal;
 mod sweep;
+mod turns;
 mod versions;
 mod windows;
 
@@ -33,8 +35,13 @@ macro_rules! for_each_conformance_case {
             versions::an_empty_commit_makes_a_version,
             log::written_tells_who_wrote_a_version,
             log::written_is_kept_for_a_thousand_versions,
-            log::missed_names_the_records_that_changed,
-            log::missed_gives_up_after_a_hundred_commits_or_ten_thousand_keys,
+            changes::changes_come_with_the_records_as_they_are_now,
+            changes::what_was_removed_has_changed_too,
+            changes::changes_are_told_over_a_hundred_commits_and_ten_thousand_keys,
+            turns::others_conflict_until_the_holder_of_the_turn_has_committed,
+            turns::a_turn_stops_the_commits_of_other_handles,
+            turns::a_turn_ends_with_its_time,
+            turns::a_turn_is_neither_prolonged_nor_taken_away,
             versions::a_load_is_answered_at_one_version,
             versions::racing_commits_have_one_winner,
             versions::a_partition_that_does_not_exist_is_refused,
@@ -79,7 +86,7 @@ macro_rules! for_each_conformance_case {
             handles::two_handles_see_each_others_commits,
             handles::a_closed_handle_is_unavailable_and_others_go_on,
             handles::the_store_keeps_its_identity,
-            handles::servers_enter_and_leave,
+            handles::servers_beat_and_leave,
             commands::a_life_decided_by_the_core_reads_back,
             commands::messages_between_partitions_arrive,
             commands::random_programs_end_like_on_the_reference,

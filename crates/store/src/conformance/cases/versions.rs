@@ -11,7 +11,7 @@ use ff_core::workspace::Answer;
 use ff_core::{CommitId, InstanceId, PartitionId, Route};
 use tokio::sync::Barrier;
 
-use super::super::stand::{START, ensure_one};
+use super::super::stand::{SERVER, START, ensure_one};
 use super::super::{Check, Dump, Stand, ensure, ensure_eq, samples};
 use crate::{Commit, Outcome, StoreError, Version, Written};
 
@@ -83,7 +83,8 @@ pub async fn a_commit_is_guarded_by_number(stand: &mut Stand) -> Check {
         Version { number: u64::MAX >> 2, id: second.id },
     ];
     for expected in wrong {
-        let commit = Commit { partition, expected, id: stand.new_id(), changes: Changes::default() };
+        let commit =
+            Commit { partition, expected, id: stand.new_id(), by: SERVER, changes: Changes::default() };
         ensure_eq!(stand.send(commit).await?, Outcome::Conflict, "a commit expecting {expected:?}");
     }
     ensure_eq!(stand.version(partition).await?, second, "version after conflicts");
@@ -94,7 +95,7 @@ pub async fn a_commit_is_guarded_by_the_id_of_the_one_before(stand: &mut Stand) 
     let partition = stand.last();
     let (stranger, id) = (stand.new_id(), stand.new_id());
     for expected in [Version { number: 0, id: stranger }, Version { number: 1, id: stranger }] {
-        let commit = Commit { partition, expected, id, changes: Changes::default() };
+        let commit = Commit { partition, expected, id, by: SERVER, changes: Changes::default() };
         ensure_eq!(stand.send(commit).await?, Outcome::Conflict, "a commit after a stranger's");
         stand.write(partition, Changes::default()).await?;
     }
@@ -105,7 +106,7 @@ pub async fn a_commit_is_guarded_by_the_id_of_the_one_before(stand: &mut Stand) 
 pub async fn the_same_commit_is_not_applied_twice(stand: &mut Stand) -> Check {
     let partition = stand.last();
     let changes = something(stand, partition, 1);
-    let commit = Commit { partition, expected: Version::NONE, id: stand.new_id(), changes };
+    let commit = Commit { partition, expected: Version::NONE, id: stand.new_id(), by: SERVER, changes };
     ensure_eq!(stand.send(commit.clone()).await?, committed(), "the first time");
     let once = Dump::of(&*stand.store).await?;
     ensure_eq!(stand.send(commit).await?, Outcome::Conflict, "the second time");
@@ -117,7 +118,7 @@ pub async fn a_conflict_writes_nothing_of_any_table(stand: &mut Stand) -> Check 
         let changes = something(stand, partition, 1);
         stand.write(partition, changes).await?;
         let changes = something(stand, partition, 2);
-        let commit = Commit { partition, expected: Version::NONE, id: stand.new_id(), changes };
+        let commit = Commit { partition, expected: Version::NONE, id: stand.new_id(), by: SERVER, changes };
         ensure_eq!(stand.send(commit).await?, Outcome::Conflict, "a commit on an old version");
     }
     stand.same().await
@@ -132,12 +133,13 @@ pub async fn one_conflict_does_not_fail_the_others_of_its_flush(stand: &mut Stan
         partition: stale,
         expected: Version { number: 9, id: stranger },
         id: stand.new_id(),
+        by: SERVER,
         changes: something(stand, stale, 1),
     };
     stand.clear_desk(stale);
     for partition in stand.each() {
         let changes = something(stand, partition, 2);
-        flush.push(Commit { partition, expected: Version::NONE, id: stand.new_id(), changes });
+        flush.push(Commit { partition, expected: Version::NONE, id: stand.new_id(), by: SERVER, changes });
         want.push(committed());
     }
     let middle = flush.len() / 2;
@@ -155,7 +157,7 @@ pub async fn a_chain_of_commits_can_be_sent_without_waiting(stand: &mut Stand) -
     let mut chain = Vec::new();
     for n in 1..=5 {
         let (id, changes) = (stand.new_id(), something(stand, partition, n));
-        chain.push(Commit { partition, expected, id, changes });
+        chain.push(Commit { partition, expected, id, by: SERVER, changes });
         expected = Version { number: n, id };
     }
     stand.reference.edit(|state| state.commit_all(chain.clone(), START));
@@ -174,8 +176,8 @@ pub async fn a_chain_of_commits_can_be_sent_without_waiting(stand: &mut Stand) -
     let (first, second) = (stand.new_id(), stand.new_id());
     let changes = Changes::default();
     let broken = vec![
-        Commit { partition, expected: Version::NONE, id: first, changes: changes.clone() },
-        Commit { partition, expected: Version { number: 1, id: first }, id: second, changes },
+        Commit { partition, expected: Version::NONE, id: first, by: SERVER, changes: changes.clone() },
+        Commit { partition, expected: Version { number: 1, id: first }, id: second, by: SERVER, changes },
     ];
     let conflicts = vec![Outcome::Conflict, Outcome::Conflict];
     ensure_eq!(stand.store.commit(broken).await, conflicts, "a chain on an old version");
@@ -235,7 +237,7 @@ pub async fn a_load_is_answered_at_one_version(stand: &mut Stand) -> Check {
         while !stop.load(Ordering::SeqCst) {
             let id = CommitId::from_parts(START, Route(1), expected.number);
             let changes = marked(expected.number + 1, instance);
-            let outcomes = store.commit(vec![Commit { partition, expected, id, changes }]).await;
+            let outcomes = store.commit(vec![Commit { partition, expected, id, by: SERVER, changes }]).await;
             ensure_eq!(outcomes, vec![committed()], "a commit of the only writer");
             expected = Version { number: expected.number + 1, id };
             tokio::task::yield_now().await;
@@ -264,7 +266,7 @@ async fn race(stand: &mut Stand, expected: Version, apart: bool) -> Result<Vec<(
         let (store, id, start) = (stand.another().await?, stand.new_id(), start.clone());
         racers.push(async move {
             start.wait().await;
-            let commit = Commit { partition, expected, id, changes: Changes::default() };
+            let commit = Commit { partition, expected, id, by: SERVER, changes: Changes::default() };
             let outcome = ensure_one(store.commit(vec![commit]).await);
             store.close().await;
             outcome.map(|outcome| (id, outcome))
@@ -301,7 +303,7 @@ pub async fn racing_commits_have_one_winner(stand: &mut Stand) -> Check {
 pub async fn a_partition_that_does_not_exist_is_refused(stand: &mut Stand) -> Check {
     let partition = PartitionId(stand.partitions);
     let id = stand.new_id();
-    let commit = Commit { partition, expected: Version::NONE, id, changes: Changes::default() };
+    let commit = Commit { partition, expected: Version::NONE, id, by: SERVER, changes: Changes::default() };
     let load = stand.store.load(partition, vec![Ask::Opening]).await;
     ensure!(matches!(load, Err(StoreError::Refused(_))), "a load of partition {partition}: {load:?}");
     let outcome = stand.send(commit).await?;

@@ -1,0 +1,1 @@
+SELECT server, until FROM turns WHERE partition = ?1
