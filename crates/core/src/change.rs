@@ -11,6 +11,7 @@ use crate::class::Class;
 use crate::event::Event;
 use crate::execution::Execution;
 use crate::id::{ExecutionId, InstanceId};
+use crate::inbox::Fate;
 use crate::key::{Dedup, DedupKey, Key};
 use crate::lane::Lane;
 use crate::message::Link;
@@ -74,6 +75,9 @@ pub struct Changes {
     pub lanes: Vec<(LaneName, Option<Arc<Lane>>)>,
     pub workers: Vec<(InstanceId, Option<Arc<WorkerInstance>>)>,
     pub links: Vec<Link>,
+    /// Rows that leave the inbox, by their numbers. Those that are dead move to the dead letters, with the
+    /// reason and the time of the header; all others in the inbox stay.
+    pub inbox: Vec<(u64, Fate)>,
     pub counts: Vec<(CountKey, i64)>,
     pub ready_counts: Vec<((LaneName, Class), i64)>,
     pub events: Vec<Event>,
@@ -102,6 +106,7 @@ impl Changes {
             + self.lanes.len()
             + self.workers.len()
             + self.links.len()
+            + self.inbox.len()
     }
 
     /// The cached records that other servers must read again.

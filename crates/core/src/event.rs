@@ -189,6 +189,15 @@ pub enum Fact {
         instance: InstanceId,
         by: By,
     },
+    /// A posted row could not become an execution and was put aside.
+    DeadLettered {
+        /// Its number in the inbox.
+        posted: u64,
+        /// The id it was to have, if it said one; under another name than the execution that events are about.
+        id: Option<ExecutionId>,
+        kind: Arc<str>,
+        reason: Arc<str>,
+    },
 }
 
 impl Fact {
@@ -222,7 +231,8 @@ impl Fact {
             | LaneChanged { .. }
             | WorkerRegistered { .. }
             | WorkerDrained { .. }
-            | WorkerDied { .. } => Family::Operator,
+            | WorkerDied { .. }
+            | DeadLettered { .. } => Family::Operator,
         }
     }
 
@@ -258,6 +268,7 @@ impl Fact {
             WorkerRegistered { .. } => "worker_registered",
             WorkerDrained { .. } => "worker_drained",
             WorkerDied { .. } => "worker_died",
+            DeadLettered { .. } => "dead_lettered",
         }
     }
 

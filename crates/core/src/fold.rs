@@ -125,7 +125,8 @@ impl Folded {
             | Fact::LaneChanged { .. }
             | Fact::WorkerRegistered { .. }
             | Fact::WorkerDrained { .. }
-            | Fact::WorkerDied { .. } => {}
+            | Fact::WorkerDied { .. }
+            | Fact::DeadLettered { .. } => {}
         }
         Some(it)
     }

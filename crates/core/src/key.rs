@@ -63,4 +63,15 @@ pub enum Ask {
         events_before: Ms,
         limit: usize,
     },
+    /// The posted rows with the lowest numbers: as many as there are, until there are `limit` of them or their
+    /// inputs together have `bytes` bytes.
+    Inbox {
+        limit: usize,
+        bytes: usize,
+    },
+    /// Dead letters with numbers after this one, in their order.
+    DeadLetters {
+        after: u64,
+        limit: usize,
+    },
 }

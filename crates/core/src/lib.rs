@@ -8,6 +8,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | what is stored | [`execution`], [`attempt`], [`lane`], [`worker`], [`agenda`], [`ready`] |
+//! | submissions inside an application's own transaction | [`inbox`] |
 //! | what can be asked, and the answers | [`commands`], [`reply`], [`rejection`] |
 //! | what is written | [`change`], [`event`], and [`fold`] that reads events back into states |
 //! | how a batch is decided | [`workspace`] |
@@ -23,6 +24,7 @@ pub mod event;
 pub mod execution;
 pub mod fold;
 pub mod id;
+pub mod inbox;
 pub mod key;
 pub mod lane;
 pub mod limits;

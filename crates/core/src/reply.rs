@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::Ms;
 use crate::execution::{CancelRequest, Execution, How};
 use crate::id::{ExecutionId, PartitionId};
+use crate::inbox::Fate;
 use crate::rejection::Rejection;
 use crate::state::PublicState;
 use crate::worker::WorkerMode;
@@ -50,6 +51,8 @@ pub enum Reply {
     Fired {
         effect: bool,
     },
+    /// A posted row has left the inbox.
+    Received(Fate),
     Applied,
     Acknowledged,
 }

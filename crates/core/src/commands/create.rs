@@ -31,9 +31,9 @@ pub enum When {
 }
 
 impl When {
-    fn resolve(self, now: Ms) -> Ms {
+    fn resolve(self, from: Ms) -> Ms {
         match self {
-            When::In(ms) => now.saturating_add(ms),
+            When::In(ms) => from.saturating_add(ms),
             When::At(at) => at,
         }
     }
@@ -148,6 +148,11 @@ impl Create {
     }
 
     pub(super) fn decide(&self, ws: &mut Workspace, now: Ms) -> Decision {
+        self.decide_from(ws, now, now)
+    }
+
+    /// Decides it with lengths of time that count from `from`.
+    pub(super) fn decide_from(&self, ws: &mut Workspace, now: Ms, from: Ms) -> Decision {
         let digest = self.digest();
         if let Some(existing) = self.existing(ws, now, digest)? {
             return Ok(Reply::Created { execution: existing, existing: true });
@@ -156,13 +161,13 @@ impl Create {
         if lane.mode == LaneMode::Draining {
             return Err(Rejection::LaneDraining { lane: self.lane.clone() }.into());
         }
-        let deadline_at = self.deadline.map(|when| when.resolve(now));
+        let deadline_at = self.deadline.map(|when| when.resolve(from));
         if let Some(at) = deadline_at.filter(|at| *at <= now) {
             return Err(
                 Invalid::new("deadline", format!("is {at}, which has passed; it is {now} now")).into()
             );
         }
-        let until = self.start.map(|when| when.resolve(now)).filter(|at| *at > now);
+        let until = self.start.map(|when| when.resolve(from)).filter(|at| *at > now);
         if let (Some(until), Some(deadline)) = (until, deadline_at)
             && until >= deadline
         {

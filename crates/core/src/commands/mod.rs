@@ -17,6 +17,7 @@ mod lifecycle;
 mod progress;
 #[cfg(test)]
 mod property_tests;
+mod receive;
 mod register_worker;
 mod release;
 mod remove;
@@ -47,6 +48,7 @@ pub use fire::Fire;
 pub use heartbeat::Heartbeat;
 pub use hold::Hold;
 pub use progress::Report;
+pub use receive::Receive;
 pub use register_worker::RegisterWorker;
 pub use release::Release;
 pub use remove::Remove;
@@ -122,6 +124,7 @@ commands!(
     Fire,
     Apply,
     Acknowledge,
+    Receive,
 );
 
 /// Decides one command. On `Err` the workspace is as it was before.
@@ -156,7 +159,8 @@ impl Command {
         }
     }
 
-    /// Which partition must decide it; `None` if the caller has to say (a claim, a message, a timer).
+    /// Which partition must decide it; `None` if the caller has to say (a claim, a message, a timer, a posted
+    /// row).
     pub fn route(&self) -> Option<Route> {
         use Command::*;
         Some(match self {
@@ -179,7 +183,7 @@ impl Command {
             DrainWorker(it) => it.instance.route(),
             BuryWorker(it) => it.instance.route(),
             SetLane(it) => Route::of_name(&it.lane),
-            Claim(_) | Renew(_) | Fire(_) | Apply(_) | Acknowledge(_) => return None,
+            Claim(_) | Renew(_) | Fire(_) | Apply(_) | Acknowledge(_) | Receive(_) => return None,
         })
     }
 
@@ -210,6 +214,8 @@ impl Command {
             DrainWorker(it) => check_by(&it.actor, &it.cause)?,
             BuryWorker(it) => check_by(&it.actor, &it.cause)?,
             SetLane(it) => it.validate(limits)?,
+            // A posted row is checked when it is decided: what is wrong with it must be kept, not answered.
+            Receive(_) => {}
             Claim(_) | Renew(_) | Release(_) | Heartbeat(_) | Fire(_) | Apply(_) | Acknowledge(_) => {}
         }
         Ok(())
@@ -228,6 +234,7 @@ impl Command {
         match self {
             Command::Create(it) => 512 + it.input.len(),
             Command::Complete(it) => 256 + it.result.as_ref().map_or(0, |result| result.len()),
+            Command::Receive(it) => it.posted.weight(),
             Command::Fail(it) => 256 + it.error.message.len(),
             _ => 256,
         }

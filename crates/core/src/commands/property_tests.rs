@@ -21,6 +21,11 @@ enum Step {
         priority: i8,
         key: Option<u8>,
     },
+    /// A row is posted and received.
+    Post {
+        priority: i64,
+        key: Option<u8>,
+    },
     Claim {
         lanes: u8,
         max: usize,
@@ -62,6 +67,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (any::<u8>(), -2..3i8, prop::option::weighted(0.2, 0..3u8))
             .prop_map(|(shape, priority, key)| Step::Create { shape, priority, key }),
+        3 => (90..110i64, prop::option::weighted(0.4, 0..3u8))
+            .prop_map(|(priority, key)| Step::Post { priority, key }),
         6 => (1..4u8, 0..4usize).prop_map(|(lanes, max)| Step::Claim { lanes, max }),
         8 => (0..6usize, any::<usize>()).prop_map(|(call, fence)| Step::Call { call, fence }),
         2 => any::<usize>().prop_map(|fence| Step::Stale { fence }),
@@ -123,6 +130,15 @@ impl World {
             Step::Create { shape, priority, key } => {
                 let create = self.submission(*shape, *priority, *key);
                 self.run(create)
+            }
+            Step::Post { priority, key } => {
+                let receive = self.bench.posted(|it| {
+                    // Rows without an id get one that suits their key; a bad priority makes a dead letter.
+                    it.id = it.id.filter(|_| key.is_none());
+                    it.key = key.map(|key| format!("key-{key}"));
+                    it.options = Some(format!(r#"{{"priority":{priority}}}"#));
+                });
+                self.run(receive)
             }
             Step::Claim { lanes, max } => {
                 let wanted = [LaneName::default(), lane("second")].into_iter().enumerate();

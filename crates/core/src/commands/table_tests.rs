@@ -128,6 +128,8 @@ fn row(command: &Command) -> [&'static str; SHAPES.len()] {
         Command::SetLane(_)        => SAME,
         Command::Apply(_)          => SAME,
         Command::Acknowledge(_)    => SAME,
+        // A row whose id exists is only taken.
+        Command::Receive(_)        => SAME,
     }
 }
 
@@ -165,6 +167,7 @@ fn commands(bench: &Bench, create: &Create, fence: Fence) -> Vec<Command> {
         Apply { from, number: 1, message: Arc::new(Message::Lane(other_lane)) }.into(),
         Acknowledge { entry: AgendaKey { subject: Subject::Deliver { to: from, number: 1 }, ..entry } }
             .into(),
+        bench.receive(|it| it.id = Some(id)).into(),
     ]
 }
 
@@ -184,6 +187,9 @@ fn every_command_does_to_every_shape_what_the_table_says() {
                     while bench.ws.agenda().mark() < bench.now {
                         bench.first_due();
                     }
+                }
+                if let Command::Receive(receive) = &command {
+                    bench.store.inbox.insert(receive.posted.number);
                 }
                 let before = bench.get(fence.execution).clone();
                 let result = bench.run(command);

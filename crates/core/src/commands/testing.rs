@@ -16,6 +16,7 @@ use crate::change::Changes;
 use crate::class::Capabilities;
 use crate::execution::{Execution, Fence};
 use crate::id::{ExecutionId, InstanceId, Route};
+use crate::inbox::Posted;
 use crate::key::Ask;
 use crate::lane::LaneMode;
 use crate::name::{Capability, Kind, LaneName, Namespace, WorkerName};
@@ -336,6 +337,33 @@ impl Bench {
             Reply::Created { execution, existing: false } => execution,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// A command about a row that has just been posted, with an id of this partition.
+    pub fn posted(&mut self, edit: impl FnOnce(&mut Posted)) -> Receive {
+        let id = self.next_id();
+        self.store.inbox.insert(self.last_id);
+        self.receive(|it| {
+            it.id = Some(id);
+            edit(it);
+        })
+    }
+
+    /// A command about the row that was posted last.
+    pub fn receive(&self, edit: impl FnOnce(&mut Posted)) -> Receive {
+        let mut posted = Posted {
+            number: self.last_id,
+            id: None,
+            posted_at: self.now,
+            kind: "work".into(),
+            input: Payload::json("{}"),
+            namespace: None,
+            lane: None,
+            key: None,
+            options: None,
+        };
+        edit(&mut posted);
+        Receive { posted: Arc::new(posted), seed: self.last_id, defect: None }
     }
 
     pub fn poll(&self) -> Poll {

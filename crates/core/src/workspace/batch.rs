@@ -32,6 +32,7 @@ impl Workspace {
             agenda_removed: self.lists.agenda_removed.len(),
             events_trimmed_below: self.lists.events_trimmed_below,
             purged: self.lists.purged.len(),
+            inbox: self.lists.inbox.len(),
         };
     }
 
@@ -58,6 +59,7 @@ impl Workspace {
         self.lists.attempts.truncate(self.marks.attempts);
         self.lists.events_trimmed_below = self.marks.events_trimmed_below;
         self.lists.purged.truncate(self.marks.purged);
+        self.lists.inbox.truncate(self.marks.inbox);
         let sweep_at = self.header_at_command.sweep_at;
         if self.header.sweep_at != sweep_at {
             self.set_sweep(sweep_at);
@@ -77,6 +79,7 @@ impl Workspace {
             agenda_added: lists.agenda_added,
             agenda_removed: lists.agenda_removed.into_iter().map(|(key, _)| key).collect(),
             events_trimmed_below: lists.events_trimmed_below,
+            inbox: lists.inbox,
             ..Changes::default()
         };
         let mut counts = FxHashMap::<CountKey, i64>::default();

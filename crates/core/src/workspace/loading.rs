@@ -29,6 +29,8 @@ impl Workspace {
             // Messages are read with the agenda, and what was missed is caught up with before anything is decided.
             Answer::Message(..) | Answer::Changes(_) => {}
             Answer::Sweep(page) => self.sweep_page = Some(page),
+            // No records to decide on: whoever asked makes commands of them, or shows them.
+            Answer::Inbox(_) | Answer::DeadLetters(_) => {}
         }
     }
 

@@ -24,6 +24,7 @@ use crate::class::Class;
 use crate::event::{Event, Fact};
 use crate::execution::Execution;
 use crate::id::{ExecutionId, InstanceId, PartitionId};
+use crate::inbox::{DeadLetter, Fate, Posted};
 use crate::key::{Ask, Dedup, DedupKey, Key};
 use crate::lane::Lane;
 use crate::limits::Limits;
@@ -143,6 +144,8 @@ pub enum Answer {
     /// `None`: too much has changed to tell it apart, or it is not known any more.
     Changes(Option<Box<Missed>>),
     Sweep(SweepPage),
+    Inbox(Vec<Posted>),
+    DeadLetters(Vec<DeadLetter>),
 }
 
 /// The state of one partition that commands are decided on.
@@ -184,6 +187,7 @@ struct Lists {
     events_trimmed_below: Option<u64>,
     /// Executions removed, each with how many payloads and attempts were listed before.
     purged: Vec<(ExecutionId, usize, usize)>,
+    inbox: Vec<(u64, Fate)>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -195,6 +199,7 @@ struct Marks {
     agenda_removed: usize,
     events_trimmed_below: Option<u64>,
     purged: usize,
+    inbox: usize,
 }
 
 impl Lists {
@@ -407,6 +412,11 @@ impl Workspace {
         self.lists.attempts.push((id, attempt));
     }
 
+    /// A posted row leaves the inbox.
+    pub fn settle_posted(&mut self, number: u64, fate: Fate) {
+        self.lists.inbox.push((number, fate));
+    }
+
     /// Records a fact about an execution and returns the event's number.
     pub fn emit(&mut self, execution: &Execution, now: Ms, fact: Fact) -> u64 {
         let spec = &execution.spec;
@@ -423,7 +433,7 @@ impl Workspace {
         number
     }
 
-    /// Records a fact about a lane or a worker.
+    /// Records a fact about a lane, a worker or a posted row.
     pub fn emit_global(&mut self, lane: Option<LaneName>, now: Ms, fact: Fact) {
         let number = self.next_number();
         let (namespace, tags) = (None, Default::default());

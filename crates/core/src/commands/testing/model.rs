@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::execution::Execution;
 use crate::fold::Folded;
 use crate::id::{ExecutionId, InstanceId, PartitionId};
+use crate::inbox::Fate;
 use crate::key::{Ask, Dedup, DedupKey, Key};
 use crate::lane::Lane;
 use crate::message::{Link, Message};
@@ -36,6 +37,10 @@ pub(crate) struct Model {
     pub lanes: BTreeMap<LaneName, Arc<Lane>>,
     pub workers: BTreeMap<InstanceId, Arc<WorkerInstance>>,
     pub links: BTreeMap<PartitionId, Link>,
+    /// The numbers of posted rows.
+    pub inbox: BTreeSet<u64>,
+    /// Why rows were given up.
+    pub dead_letters: BTreeMap<u64, String>,
     pub counts: BTreeMap<CountKey, i64>,
     pub ready_counts: BTreeMap<(LaneName, Class), i64>,
     /// Every event ever, also those that were trimmed.
@@ -89,6 +94,12 @@ impl Model {
         self.links.extend(changes.links.into_iter().map(|link| (link.peer, link)));
         changes.counts.into_iter().for_each(|(key, delta)| count(&mut self.counts, key, delta));
         changes.ready_counts.into_iter().for_each(|(key, delta)| count(&mut self.ready_counts, key, delta));
+        for (number, fate) in changes.inbox {
+            assert!(self.inbox.remove(&number), "row {number} leaves the inbox but was not there");
+            if let Fate::Dead { reason } = fate {
+                self.dead_letters.insert(number, reason);
+            }
+        }
         for event in changes.events {
             assert_eq!(event.number, self.events.len() as u64 + 1, "event numbers have no gaps");
             self.fold(&event);
@@ -155,6 +166,7 @@ impl Model {
             Ask::Sweep { now, events_before, limit } => {
                 Answer::Sweep(self.sweep_page(*now, *events_before, *limit))
             }
+            Ask::Inbox { .. } | Ask::DeadLetters { .. } => unreachable!("no decision asks for it"),
         }
     }
 
