@@ -69,6 +69,8 @@ pub struct Status {
     pub next_due: Option<Ms>,
     /// How many entries are ready, by lane and class; none with zero.
     pub ready: Vec<(LaneName, Class, u64)>,
+    /// Whether rows wait in the inbox.
+    pub inbox: bool,
 }
 
 /// Over how many commits [`Ask::Changes`] tells apart what has changed.
@@ -115,6 +117,10 @@ pub trait Store: Send + Sync + Debug {
     /// [`Outcome::Committed`], the changes survive a crash. Commits of one partition are applied in the order
     /// given, also a chain of which each expects the one before. Within one set of changes removals come
     /// before additions, because one record may take the place that another leaves.
+    ///
+    /// Rows of the inbox do not come through here: applications write them beside the engine, in transactions
+    /// of their own and without a new version. A commit removes the rows that it names and no others, so that
+    /// what was posted meanwhile is found by the next load.
     fn commit(&self, commits: Vec<Commit>) -> Soon<'_, Vec<Outcome>>;
 
     /// Who wrote version `number` of a partition. Kept for at least an hour and 1,000 versions.

@@ -12,8 +12,7 @@ use crate::policy::Policy;
 use crate::rejection::Invalid;
 
 const OPTIONS_BYTES_MAX: usize = 64 << 10;
-const NAMES: &str =
-    "priority, delay, run_at, deadline, deadline_at, tags, capabilities and policy";
+const NAMES: &str = "priority, delay, run_at, deadline, deadline_at, tags, capabilities and policy";
 
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Options {

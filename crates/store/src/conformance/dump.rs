@@ -6,6 +6,7 @@ use ff_core::change::EndedEntry;
 use ff_core::class::Class;
 use ff_core::event::Event;
 use ff_core::execution::Execution;
+use ff_core::inbox::{DeadLetter, Posted};
 use ff_core::key::{Ask, Dedup, DedupKey};
 use ff_core::payload::{Payload, PayloadKey, Slot};
 use ff_core::query::{CountKey, Filter, Order, PageAsk};
@@ -34,6 +35,9 @@ pub struct PartitionDump {
     pub agenda: Vec<AgendaEntry>,
     pub ended: Vec<EndedEntry>,
     pub dedup: Vec<(DedupKey, Dedup)>,
+    pub inbox_status: bool,
+    pub inbox: Vec<Posted>,
+    pub dead_letters: Vec<DeadLetter>,
     pub events: Vec<Event>,
 }
 
@@ -70,6 +74,9 @@ impl Dump {
             ensure_eq!(got.agenda, want.agenda, "agenda of partition {at}");
             ensure_eq!(got.ended, want.ended, "ended entries of partition {at}");
             ensure_eq!(got.dedup, want.dedup, "idempotency keys of partition {at}");
+            ensure_eq!(got.inbox_status, want.inbox_status, "whether rows are posted, in the status of {at}");
+            ensure_eq!(got.inbox, want.inbox, "inbox of partition {at}");
+            ensure_eq!(got.dead_letters, want.dead_letters, "dead letters of partition {at}");
             ensure_eq!(got.events, want.events, "events of partition {at}");
         }
         let ids = |dump: &Dump| dump.executions.iter().map(|it| it.id).collect::<Vec<_>>();
@@ -121,6 +128,8 @@ async fn read_partition(store: &dyn Store, status: crate::Status) -> Result<Part
         Ask::Opening,
         Ask::Agenda { after: Ms::MIN, limit: ALL },
         Ask::Sweep { now: EVER, events_before: 0, limit: ALL },
+        Ask::Inbox { limit: ALL, bytes: usize::MAX },
+        Ask::DeadLetters { after: 0, limit: ALL },
     ];
     let loaded = store.load(partition, asks).await?;
     let mut dump = PartitionDump {
@@ -133,12 +142,17 @@ async fn read_partition(store: &dyn Store, status: crate::Status) -> Result<Part
         agenda: Vec::new(),
         ended: Vec::new(),
         dedup: Vec::new(),
+        inbox_status: status.inbox,
+        inbox: Vec::new(),
+        dead_letters: Vec::new(),
         events: store.events(partition, 0, ALL).await?.events,
     };
     for answer in loaded.answers {
         match answer {
             Answer::Opening(opening) => dump.opening = *opening,
             Answer::Agenda { entries, .. } => dump.agenda = entries,
+            Answer::Inbox(rows) => dump.inbox = rows,
+            Answer::DeadLetters(letters) => dump.dead_letters = letters,
             Answer::Sweep(page) => (dump.ended, dump.dedup) = (page.ended, page.dedup),
             _ => {}
         }

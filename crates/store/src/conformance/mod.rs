@@ -25,6 +25,8 @@ pub use stand::Stand;
 
 use std::sync::Arc;
 
+use ff_core::inbox::Posted;
+
 use crate::{ManualClock, MemoryStore, Soon, Store};
 
 /// What a case found: nothing, or what was wrong.
@@ -44,6 +46,10 @@ pub trait Site: Send + Sync {
     /// Opens a handle. While another is open, this one is a second handle on the same store, as another
     /// process would have; after all were closed, it finds what is durable.
     fn open(&self) -> Soon<'_, Result<Arc<dyn Store>, String>>;
+
+    /// Writes a row into the inbox, the way an application does: not through a handle of the store, and with
+    /// everything in it that the row says, its number too. The row has an id.
+    fn post(&self, posted: Posted) -> Soon<'_, Result<(), String>>;
 }
 
 /// One thing that a store must do.
@@ -113,6 +119,13 @@ impl Site for MemorySite {
         Box::pin(async move {
             let store: Arc<dyn Store> = Arc::new(self.0.another());
             Ok(store)
+        })
+    }
+
+    fn post(&self, posted: Posted) -> Soon<'_, Result<(), String>> {
+        Box::pin(async move {
+            self.0.post(posted);
+            Ok(())
         })
     }
 }

@@ -8,8 +8,10 @@ use ff_core::execution::{
     CancelRequest, Cancellation, ContentDigest, End, Execution, How, Lease, LeaseEnding, Live, Series, Spec,
     State,
 };
+use ff_core::inbox::Posted;
 use ff_core::lane::{Lane, LaneMode};
 use ff_core::limits::Limits;
+use ff_core::payload::Payload;
 use ff_core::policy::{Backoff, Jitter, LeaseLoss, Policy};
 use ff_core::rejection::Lost;
 use ff_core::state::{AttemptOutcome, PublicState, Reason};
@@ -232,6 +234,35 @@ fn policy() -> Policy {
         attempt_timeout_ms: Some(7),
         schedule_to_start_ms: Some(8),
         replays_max: 0,
+    }
+}
+
+/// A row of the inbox with an id of the partition and nothing else that can be left out.
+pub fn posted(partitions: u16, partition: PartitionId, number: u64) -> Posted {
+    Posted {
+        number,
+        id: Some(id(partitions, partition, number)),
+        posted_at: START,
+        kind: "task".to_owned(),
+        input: Payload::json(format!("[{number}]")),
+        namespace: None,
+        lane: None,
+        key: None,
+        options: None,
+    }
+}
+
+/// A row in which everything is said, in text that is hard to keep.
+pub fn posted_fully(partitions: u16, partition: PartitionId, number: u64) -> Posted {
+    Posted {
+        posted_at: START - 5,
+        kind: ODD.to_owned(),
+        input: Payload { content_type: ODD.into(), bytes: (0..=255).collect() },
+        namespace: Some(ODD.to_owned()),
+        lane: Some(ODD.to_owned()),
+        key: Some(ODD.to_owned()),
+        options: Some(r#"{"priority": 5, "tags": {"team.name": "Ä 😀"}}"#.to_owned()),
+        ..posted(partitions, partition, number)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ff_core::change::Changes;
+use ff_core::inbox::Posted;
 use ff_core::key::Ask;
 use ff_core::limits::Limits;
 use ff_core::workspace::{Answer, Opening, Workspace};
@@ -119,6 +120,15 @@ impl Stand {
     pub async fn flush_all(&mut self) -> Check {
         for partition in self.each() {
             self.flush(partition).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes rows into the inboxes of the store and of the reference.
+    pub async fn post(&self, rows: impl IntoIterator<Item = Posted>) -> Check {
+        for row in rows {
+            self.reference.post(row.clone());
+            self.site.post(row).await?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use ff_core::agenda::{AgendaEntry, AgendaKey, Subject};
 use ff_core::change::EndedEntry;
 use ff_core::class::Class;
+use ff_core::inbox::Posted;
 use ff_core::key::{Ask, Key};
 use ff_core::ready::Place;
 use ff_core::workspace::{Answer, Missed, Opening, SweepPage};
@@ -22,6 +23,11 @@ impl Partition {
             Ask::Changes { since } => Answer::Changes(self.missed(*since).map(Box::new)),
             Ask::Sweep { now, events_before, limit } => {
                 Answer::Sweep(self.sweep_page(*now, *events_before, *limit))
+            }
+            Ask::Inbox { limit, bytes } => Answer::Inbox(self.inbox_page(*limit, *bytes)),
+            Ask::DeadLetters { after, limit } => {
+                let letters = self.dead_letters.range((Excluded(*after), Unbounded));
+                Answer::DeadLetters(letters.take(*limit).map(|(_, letter)| letter.clone()).collect())
             }
         }
     }
@@ -116,6 +122,16 @@ impl Partition {
             events_below,
             next: next.into_iter().flatten().min(),
         }
+    }
+
+    fn inbox_page(&self, limit: usize, bytes: usize) -> Vec<Posted> {
+        let mut total = 0;
+        let rows = self.inbox.values().take(limit).take_while(|row| {
+            let fits = total < bytes;
+            total += row.input.len();
+            fits
+        });
+        rows.cloned().collect()
     }
 
     fn ended_after(&self, now: Ms) -> Option<&EndedEntry> {

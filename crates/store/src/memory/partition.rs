@@ -9,6 +9,7 @@ use ff_core::change::{Changes, EndedEntry, ExecutionChange, Header};
 use ff_core::class::Class;
 use ff_core::event::Event;
 use ff_core::execution::Execution;
+use ff_core::inbox::{DeadLetter, Fate, Posted};
 use ff_core::key::{Dedup, DedupKey};
 use ff_core::lane::Lane;
 use ff_core::message::{Link, Message};
@@ -43,6 +44,8 @@ pub struct Partition {
     pub(super) lanes: BTreeMap<LaneName, Arc<Lane>>,
     pub(super) workers: BTreeMap<InstanceId, Arc<WorkerInstance>>,
     pub(super) links: BTreeMap<PartitionId, Link>,
+    pub(super) inbox: BTreeMap<u64, Posted>,
+    pub(super) dead_letters: BTreeMap<u64, DeadLetter>,
     pub(super) counts: BTreeMap<CountKey, i64>,
     pub(super) events: VecDeque<Event>,
 }
@@ -128,6 +131,16 @@ impl Partition {
         self.links.values()
     }
 
+    /// Posted rows by number.
+    pub fn inbox(&self) -> impl Iterator<Item = &Posted> {
+        self.inbox.values()
+    }
+
+    /// Dead letters by number.
+    pub fn dead_letters(&self) -> impl Iterator<Item = &DeadLetter> {
+        self.dead_letters.values()
+    }
+
     /// The counters of executions as they are kept; a recount of the executions must give the same.
     pub fn counts(&self) -> impl Iterator<Item = (&CountKey, i64)> {
         self.counts.iter().map(|(key, count)| (key, *count))
@@ -170,6 +183,9 @@ impl Partition {
         self.links.extend(changes.links.into_iter().map(|link| (link.peer, link)));
         changes.counts.into_iter().for_each(|(key, delta)| count(&mut self.counts, key, delta));
         changes.ready_counts.into_iter().for_each(|(key, delta)| count(&mut self.ready_counts, key, delta));
+        for (number, fate) in changes.inbox {
+            self.settle_posted(number, fate);
+        }
         self.events.extend(changes.events);
         if let Some(below) = changes.events_trimmed_below {
             let old = self.events.partition_point(|event| event.number < below);
@@ -217,6 +233,13 @@ impl Partition {
         for entry in added {
             let place = entry.place();
             self.ready.entry((entry.lane, entry.class)).or_default().insert(place, entry.execution);
+        }
+    }
+
+    fn settle_posted(&mut self, number: u64, fate: Fate) {
+        let posted = self.inbox.remove(&number);
+        if let (Some(posted), Fate::Dead { reason }) = (posted, fate) {
+            self.dead_letters.insert(number, DeadLetter { posted, reason, at: self.header.now });
         }
     }
 

@@ -2,6 +2,7 @@
 
 use ff_core::attempt::Attempt;
 use ff_core::event::Event;
+use ff_core::inbox::Posted;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
 use ff_core::query::{CountKey, Page, PageAsk};
@@ -97,6 +98,7 @@ impl MemoryState {
             next_event: it.header.next_event,
             next_due: it.agenda.first_key_value().map(|(key, _)| key.due),
             ready: it.ready_totals(),
+            inbox: !it.inbox.is_empty(),
         };
         self.partitions().map(status).collect()
     }
@@ -130,6 +132,12 @@ impl MemoryState {
 
     pub fn first_event_since(&self, partition: PartitionId, at: Ms) -> Result<u64, StoreError> {
         Ok(self.partition(partition)?.first_event_since(at))
+    }
+
+    /// An application writes a row into the inbox, as it does in its own transaction on other stores.
+    pub fn post(&mut self, posted: Posted) {
+        let partition = posted.partition(self.partitions.len() as u16);
+        self.partitions[partition.index()].inbox.insert(posted.number, posted);
     }
 
     /// The partition an execution lives in, by the route in its id.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ff_core::attempt::Attempt;
+use ff_core::inbox::Posted;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
 use ff_core::query::{CountKey, Page, PageAsk};
@@ -77,6 +78,11 @@ impl MemoryStore {
     /// Changes what is inside, past every fault and guard: for tests that need a store in a certain state.
     pub fn edit<T>(&self, change: impl FnOnce(&mut MemoryState) -> T) -> T {
         change(&mut self.state())
+    }
+
+    /// An application writes a row into the inbox, past every fault.
+    pub fn post(&self, posted: Posted) {
+        self.state().post(posted);
     }
 
     /// From now on the process of this server counts as ended.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ff_core::change::{Changes, ExecutionChange};
 use ff_core::execution::Execution;
+use ff_core::inbox::Fate;
 
 use super::Bug;
 use crate::memory::MemoryState;
@@ -60,6 +61,7 @@ fn what_a_conflict_leaves(bug: Bug, changes: &Changes) -> Option<Changes> {
     Some(match bug {
         Bug::ConflictWritesExecutions => Changes { executions: changes.executions.clone(), ..none },
         Bug::ConflictWritesEvents => Changes { events: changes.events.clone(), ..none },
+        Bug::ConflictTakesRows => Changes { inbox: changes.inbox.clone(), ..none },
         Bug::ConflictMovesCounters => Changes { counts: changes.counts.clone(), ..none },
         _ => return None,
     })
@@ -105,6 +107,12 @@ fn spoil(state: &MemoryState, bug: Bug, commit: &mut Commit) {
                 it.live.tags = before.live.tags.clone();
             }
         }),
+        Bug::TakenRowStays => changes.inbox.retain(|(_, fate)| *fate != Fate::Taken),
+        Bug::TakesRowsPostedMeanwhile if !changes.inbox.is_empty() => {
+            changes.inbox.extend(before.inbox().map(|row| (row.number, Fate::Taken)));
+        }
+        Bug::DeadLetterDropped => changes.inbox.iter_mut().for_each(|(_, fate)| *fate = Fate::Taken),
+        Bug::DeadLetterStaysPosted => changes.inbox.retain(|(_, fate)| *fate == Fate::Taken),
         Bug::CountNotLowered => changes.counts.retain(|(_, delta)| *delta > 0),
         Bug::ReadyCountNotLowered => changes.ready_counts.retain(|(_, delta)| *delta > 0),
         Bug::EventsWithGap => changes.events.retain(|event| event.number % 7 != 0),

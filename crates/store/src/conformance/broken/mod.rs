@@ -10,6 +10,8 @@ mod turns;
 
 use std::sync::Arc;
 
+use ff_core::inbox::Posted;
+
 use super::{Factory, Site};
 use crate::{ManualClock, MemoryStore, Soon, Store};
 
@@ -98,6 +100,19 @@ bugs! {
     SweepTakesOneEventMore => a_sweep_finds_old_events,
     AnswersOutOfOrder => records_that_do_not_exist_are_told_apart,
     PartitionsMixed => partitions_do_not_see_each_other,
+    // The inbox.
+    PostedRowsInAnyOrder => posted_rows_are_seen_in_order,
+    StatusIgnoresTheInbox => posted_rows_are_seen_in_order,
+    InboxOfAllPartitions => posted_rows_are_seen_in_order,
+    InboxWithoutLimit => a_read_of_the_inbox_is_bounded,
+    InboxIgnoresBytes => a_read_of_the_inbox_is_bounded,
+    TakenRowStays => a_row_that_was_taken_is_gone_and_the_others_stay,
+    /// A commit clears the inbox instead of removing what it names.
+    TakesRowsPostedMeanwhile => a_row_that_was_taken_is_gone_and_the_others_stay,
+    ConflictTakesRows => a_conflict_takes_no_rows,
+    DeadLetterDropped => dead_letters_keep_everything_with_the_reason,
+    DeadLetterLosesContent => dead_letters_keep_everything_with_the_reason,
+    DeadLetterStaysPosted => dead_letters_keep_everything_with_the_reason,
     // What is asked about.
     WrittenForgets => written_tells_who_wrote_a_version,
     ChangesForgetKeys => changes_come_with_the_records_as_they_are_now,
@@ -148,6 +163,13 @@ impl Site for BrokenSite {
         Box::pin(async move {
             let store: Arc<dyn Store> = Arc::new(store::BrokenStore::new(self.store.another(), self.bug));
             Ok(store)
+        })
+    }
+
+    fn post(&self, posted: Posted) -> Soon<'_, Result<(), String>> {
+        Box::pin(async move {
+            self.store.post(posted);
+            Ok(())
         })
     }
 }

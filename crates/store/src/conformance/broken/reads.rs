@@ -50,6 +50,8 @@ fn spoil_ask(bug: Bug, mut ask: Ask) -> Ask {
         }
         (Bug::AgendaIncludesItsStart, Ask::Agenda { after, .. }) => *after = after.saturating_sub(1),
         (Bug::SweepWithoutLimit, Ask::Sweep { limit, .. }) => *limit = usize::MAX,
+        (Bug::InboxWithoutLimit, Ask::Inbox { limit, .. }) => *limit = usize::MAX,
+        (Bug::InboxIgnoresBytes, Ask::Inbox { bytes, .. }) => *bytes = usize::MAX,
         (Bug::SweepTooEager, Ask::Sweep { now, .. }) => *now = now.saturating_add(1),
         _ => {}
     }
@@ -94,6 +96,16 @@ fn spoil_answer(state: &MemoryState, bug: Bug, partition: PartitionId, ask: &Ask
         (Ask::Opening, Answer::Opening(opening)) => spoil_opening(bug, opening),
         (Ask::Sweep { .. }, Answer::Sweep(page)) => spoil_sweep(bug, page),
         (Ask::Changes { .. }, Answer::Changes(missed)) => spoil_changes(state, bug, partition, missed),
+        (Ask::Inbox { .. }, Answer::Inbox(rows)) => match bug {
+            Bug::PostedRowsInAnyOrder => rows.sort_by_key(|row| std::cmp::Reverse(row.number)),
+            Bug::InboxOfAllPartitions => {
+                *rows = state.partitions().flat_map(|(_, it)| it.inbox().cloned()).collect();
+            }
+            _ => {}
+        },
+        (Ask::DeadLetters { .. }, Answer::DeadLetters(letters)) if bug == Bug::DeadLetterLosesContent => {
+            letters.iter_mut().for_each(|letter| letter.posted.options = None);
+        }
         _ => {}
     }
 }

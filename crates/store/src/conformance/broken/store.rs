@@ -152,7 +152,10 @@ impl Store for BrokenStore {
 
     fn status(&self) -> Soon<'_, Result<(Ms, Vec<Status>), StoreError>> {
         Box::pin(async move {
-            let (now, status) = self.inner.status().await?;
+            let (now, mut status) = self.inner.status().await?;
+            if self.has(Bug::StatusIgnoresTheInbox) {
+                status.iter_mut().for_each(|it| it.inbox = false);
+            }
             Ok(if self.has(Bug::StatusIsLate) { (now, self.before().status()) } else { (now, status) })
         })
     }

@@ -39,6 +39,12 @@ fn facts(instance: ff_core::InstanceId) -> Vec<Fact> {
         Fact::LeaseRevoked { holder: holder(), by: by() },
         Fact::LeaseReleased { holder: holder(), cause: outcome },
         Fact::LeasePaused { holder: holder() },
+        Fact::DeadLettered {
+            posted: 1 << 40,
+            id: None,
+            kind: samples::ODD.into(),
+            reason: samples::ODD.into(),
+        },
         Fact::Held { by: by() },
         Fact::Unheld { by: by(), until: None, reason: None },
         Fact::Unheld { by: by(), until: Some(START), reason: Some(Reason::ResumeDelay) },

@@ -5,6 +5,7 @@ mod commands;
 mod counts;
 mod events;
 mod handles;
+mod inbox;
 mod log;
 mod pages;
 mod payloads;
@@ -82,6 +83,12 @@ macro_rules! for_each_conformance_case {
             pages::pages_cover_everything_in_both_orders,
             pages::every_filter_is_applied,
             pages::a_scan_is_bounded,
+            inbox::posted_rows_are_seen_in_order,
+            inbox::a_read_of_the_inbox_is_bounded,
+            inbox::a_row_that_was_taken_is_gone_and_the_others_stay,
+            inbox::a_conflict_takes_no_rows,
+            inbox::dead_letters_keep_everything_with_the_reason,
+            inbox::every_posted_row_becomes_one_execution_or_one_dead_letter,
             handles::everything_survives_reopening,
             handles::two_handles_see_each_others_commits,
             handles::a_closed_handle_is_unavailable_and_others_go_on,
