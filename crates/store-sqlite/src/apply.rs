@@ -4,6 +4,7 @@ use ff_core::agenda::{AgendaEntry, AgendaKey, Subject};
 use ff_core::change::{Changes, ExecutionChange};
 use ff_core::class::Class;
 use ff_core::execution::Execution;
+use ff_core::inbox::Fate;
 use ff_core::ready::ReadyEntry;
 use ff_core::{Ms, ServerId};
 use ff_store::{Commit, Version};
@@ -57,8 +58,8 @@ macro_rules! statements {
 
 statements!(
     add_count add_ready_count delete_agenda delete_attempts delete_dedup delete_ended delete_execution
-    delete_lane delete_payloads delete_ready delete_turn delete_worker delete_zero_counts delete_zero_ready_counts
-    insert_commit insert_execution insert_ready newest_commit prune_commits put_agenda put_attempt put_dedup
+    delete_lane delete_payloads delete_posted delete_ready delete_turn delete_worker delete_zero_counts delete_zero_ready_counts
+    insert_commit insert_execution insert_ready newest_commit prune_commits put_agenda put_attempt put_dead_letter put_dedup
     put_ended put_lane put_link put_payload put_turn put_worker turn update_execution
 );
 
@@ -255,6 +256,17 @@ impl<'c> Apply<'c> {
             run!(self, put_attempt, params![id.0.as_bytes(), attempt.number, Text(&self.json)])?;
         }
         self.ran += (changes.rows() - changes.executions.len()) as u64;
+        self.inbox(partition, changes)
+    }
+
+    fn inbox(&mut self, partition: i64, changes: &Changes) -> rusqlite::Result<()> {
+        for (number, fate) in &changes.inbox {
+            if let Fate::Dead { reason } = fate {
+                let row = params![int(*number), partition, reason, changes.header.now];
+                run!(self, put_dead_letter, row)?;
+            }
+            run!(self, delete_posted, params![int(*number), partition])?;
+        }
         Ok(())
     }
 

@@ -37,6 +37,8 @@ impl Reads<'_> {
             Ask::Agenda { after, limit } => self.agenda(partition, after, limit),
             Ask::Changes { since } => self.missed(partition, since),
             Ask::Sweep { now, events_before, limit } => self.sweep(partition, now, events_before, limit),
+            Ask::Inbox { limit, bytes } => self.inbox(partition, limit, bytes),
+            Ask::DeadLetters { after, limit } => self.dead_letters(partition, after, limit),
         }
     }
 

@@ -10,7 +10,8 @@ use uuid::Uuid;
 pub(crate) const APPLICATION_ID: i64 = 0x4646_6162;
 
 /// In order; the position from 1 is the schema's number. A released migration never changes.
-pub(crate) const MIGRATIONS: &[&str] = &[include_str!("../sql/migrations/0001_initial.sql")];
+pub(crate) const MIGRATIONS: &[&str] =
+    &[include_str!("../sql/migrations/0001_initial.sql"), include_str!("../sql/migrations/0002_inbox.sql")];
 
 /// The number of the schema this program knows.
 pub(crate) fn newest() -> i64 {
@@ -126,6 +127,26 @@ mod tests {
         migrate(&mut conn, 8).unwrap();
         assert_eq!(identity(&conn).unwrap(), first);
         assert_eq!(first.partitions, 3);
+    }
+
+    #[test]
+    fn a_file_of_any_earlier_schema_is_brought_up_to_date() {
+        let schema = |conn: &Connection| -> Vec<String> {
+            let mut rows =
+                conn.prepare("SELECT coalesce(sql, name) FROM sqlite_schema ORDER BY name").unwrap();
+            rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        };
+        let mut fresh = Connection::open_in_memory().unwrap();
+        migrate(&mut fresh, 3).unwrap();
+        for version in 1..MIGRATIONS.len() {
+            let mut conn = Connection::open_in_memory().unwrap();
+            MIGRATIONS[..version].iter().for_each(|migration| conn.execute_batch(migration).unwrap());
+            conn.execute("INSERT INTO store (one, id, partitions) VALUES (1, zeroblob(16), 3)", []).unwrap();
+            conn.pragma_update(None, "user_version", version as i64).unwrap();
+            migrate(&mut conn, 8).unwrap();
+            assert_eq!(schema(&conn), schema(&fresh), "from schema {version}");
+            assert_eq!(identity(&conn).unwrap(), Identity { id: Uuid::nil(), partitions: 3 });
+        }
     }
 
     #[test]

@@ -41,6 +41,7 @@ impl Reads<'_> {
             next_event: header.next_event,
             next_due: self.sql.next_due.query_row([number], |row| row.get(0))?,
             ready: self.ready_counts(number)?,
+            inbox: self.sql.has_posted.query_row([number], |row| row.get(0))?,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ff_core::inbox::Posted;
 use ff_store::conformance::{Factory, Site};
 use ff_store::{ManualClock, Soon, Store};
 use ff_store_sqlite::{Options, SqliteStore, Synchronous};
@@ -33,6 +34,38 @@ impl Site for OneFile {
             let store: Arc<dyn Store> = Arc::new(store.map_err(|error| error.to_string())?);
             Ok(store)
         })
+    }
+
+    fn post(&self, posted: Posted) -> Soon<'_, Result<(), String>> {
+        Box::pin(async move { self.insert(posted).map_err(|error| error.to_string()) })
+    }
+}
+
+impl OneFile {
+    /// With a connection of its own, as an application does.
+    fn insert(&self, posted: Posted) -> rusqlite::Result<()> {
+        let conn = rusqlite::Connection::open(self.folder.path().join("store.db"))?;
+        conn.busy_timeout(std::time::Duration::from_secs(10))?;
+        let partitions = self.options.partitions.unwrap_or(1);
+        let row = rusqlite::params![
+            posted.number as i64,
+            posted.partition(partitions).0,
+            posted.id.map(|id| id.0.into_bytes()),
+            posted.posted_at,
+            posted.kind,
+            &posted.input.bytes[..],
+            &*posted.input.content_type,
+            posted.namespace,
+            posted.lane,
+            posted.key,
+            posted.options,
+        ];
+        conn.execute(
+            "INSERT INTO inbox (number, partition, id, posted_at, kind, input, content_type, namespace, lane, key, \
+             options) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            row,
+        )?;
+        Ok(())
     }
 }
 

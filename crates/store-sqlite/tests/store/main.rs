@@ -7,4 +7,5 @@ mod desk;
 mod faults;
 mod files;
 mod group;
+mod inbox;
 mod reading;

@@ -12,7 +12,7 @@ use ff_core::workspace::Answer;
 use ff_core::{Ms, PartitionId, Payload};
 
 use super::super::engine::Engine;
-use super::super::stand::START;
+use super::super::stand::{SERVER, START};
 use super::super::{Check, Stand, ensure, ensure_eq, samples};
 use crate::{Commit, Outcome, Version};
 
@@ -110,7 +110,7 @@ pub async fn a_conflict_takes_no_rows(stand: &mut Stand) -> Check {
     stand.post(rows).await?;
     stand.write(partition, Changes::default()).await?;
     let changes = fates(START, vec![(1, Fate::Taken), (2, Fate::dead("late"))]);
-    let commit = Commit { partition, expected: Version::NONE, id: stand.new_id(), changes };
+    let commit = Commit { partition, expected: Version::NONE, id: stand.new_id(), by: SERVER, changes };
     ensure_eq!(stand.send(commit).await?, Outcome::Conflict, "a commit on an old version");
     ensure_eq!(numbers(&read(stand, partition, 100).await?), vec![1, 2], "rows after a conflict");
     stand.same().await

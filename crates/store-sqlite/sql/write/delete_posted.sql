@@ -1,0 +1,1 @@
+DELETE FROM inbox WHERE number = ?1 AND partition = ?2
