@@ -11,7 +11,7 @@ pub struct EngineConfig {
     pub machine: MachineConfig,
     /// How often other processes' commits are looked for while somebody waits.
     pub status_busy_ms: Ms,
-    /// And while nobody does.
+    /// And while nobody does. Posted rows are found by it, so it bounds how long they wait.
     pub status_idle_ms: Ms,
     /// How long a command waits for an unreachable store.
     pub command_timeout_ms: Ms,
@@ -28,7 +28,7 @@ impl Default for EngineConfig {
             limits: Arc::new(Limits::default()),
             machine: MachineConfig::default(),
             status_busy_ms: 50,
-            status_idle_ms: 500,
+            status_idle_ms: 150,
             command_timeout_ms: 30_000,
             payload_cache_bytes: 16 << 20,
             local_clock: None,
@@ -45,6 +45,8 @@ pub enum Bug {
     StaleRejection,
     /// A lost answer is taken for success without looking at the commit's id.
     CommitIdIgnored,
+    /// Posted rows that were read before a conflict are decided after it.
+    RowsSurviveConflict,
 }
 
 #[derive(Clone, Debug)]

@@ -16,6 +16,7 @@ impl Driver {
         answer: Option<oneshot::Sender<ShutdownReport>>,
     ) {
         let until = self.at().saturating_add(Ms::try_from(grace.as_millis()).unwrap_or(Ms::MAX / 4));
+        self.machine.close_inbox();
         let (_, answers) = self.shutdown.get_or_insert((until, Vec::new()));
         answers.extend(answer);
     }

@@ -28,6 +28,8 @@ pub(super) enum Origin {
     },
     /// The acknowledgement of a message of ours.
     Acknowledgement(AgendaKey),
+    /// A posted row, by its number.
+    Inbox(u64),
     /// The caller has been answered already.
     Nobody,
 }

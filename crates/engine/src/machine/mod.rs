@@ -263,6 +263,11 @@ impl Machine {
         self.polls.remove(ticket)
     }
 
+    /// Takes in no more posted rows; those that were read are still decided.
+    pub fn close_inbox(&mut self) {
+        self.runners.iter_mut().for_each(Runner::close_inbox);
+    }
+
     pub fn has_waiting_polls(&self) -> bool {
         !self.polls.is_empty()
     }

@@ -22,6 +22,7 @@ impl Runner {
             Origin::Poll(ticket) => outputs.push(Output::Reply { ticket, result }),
             Origin::Agenda(key) => drop(self.firing.remove(&key)),
             Origin::Delivery { .. } | Origin::Acknowledgement(_) => self.internal.push((pending, result)),
+            Origin::Inbox(number) => self.received(number, result),
             Origin::Nobody => {}
         }
     }
@@ -76,6 +77,8 @@ impl Runner {
     /// Answers everything that has not been sent to the store.
     pub fn abandon(&mut self, outputs: &mut Vec<Output>) -> usize {
         let mut list: Vec<Pending> = self.queue.drain(..).chain(self.parked.drain(..)).collect();
+        // Posted rows stay where they are; nobody waits for an answer.
+        list.retain(|pending| !matches!(pending.origin, Origin::Inbox(_)));
         let unconfirmed = self.unconfirmed.drain(..).chain(self.confirming.drain(..));
         list.extend(unconfirmed.map(|it| it.decided.pending));
         self.queue_bytes = 0;

@@ -71,6 +71,7 @@ impl Runner {
         }
         let claimed = self.serve_polls(now, polls, &mut decided, &mut asks);
         self.refill(claimed, &mut asks);
+        self.read_inbox(&mut asks);
         if !decided.is_empty() {
             self.commit_batch(at, now, header_before, decided, outputs, commits);
         }

@@ -80,9 +80,17 @@ impl Runner {
         self.loads = 0;
         self.asked.clear();
         self.held_refills.clear();
+        self.forget_inbox_read();
     }
 
     pub(super) fn learn(&mut self, answer: Answer) {
+        let answer = match answer {
+            Answer::Inbox(rows) => {
+                self.asked.retain(|ask| !matches!(ask, Ask::Inbox { .. }));
+                return self.take_in(rows);
+            }
+            answer => answer,
+        };
         let ask = match &answer {
             Answer::Execution(id, _) => Some(Ask::Record(ff_core::key::Key::Execution(*id))),
             Answer::Dedup(key, _) => Some(Ask::Record(ff_core::key::Key::Dedup(key.clone()))),
@@ -135,6 +143,7 @@ impl Runner {
     }
 
     pub fn status(&mut self, _at: Ms, status: &Status, outputs: &mut Vec<Output>) {
+        self.notice_inbox(status.inbox);
         if !matches!(self.phase, Phase::Serving) {
             return;
         }

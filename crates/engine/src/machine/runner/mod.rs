@@ -6,6 +6,7 @@
 
 mod answering;
 mod deciding;
+mod inbox;
 mod intake;
 mod outcomes;
 
@@ -90,6 +91,7 @@ pub(super) struct Runner {
     /// Agenda entries with a command under way.
     firing: FxHashSet<AgendaKey>,
     failures: FxHashMap<AgendaKey, (u32, Ms)>,
+    inbox: inbox::Inbox,
     /// Smaller while a batch that the store refuses is being taken apart.
     batch_limit: usize,
     /// Not before this local time is the store tried again.
@@ -136,6 +138,7 @@ impl Runner {
             unsent: FxHashSet::default(),
             firing: FxHashSet::default(),
             failures: FxHashMap::default(),
+            inbox: inbox::Inbox::default(),
             batch_limit: config.batch_max,
             paused_until: None,
             pause_ms: config.backoff_ms.0,

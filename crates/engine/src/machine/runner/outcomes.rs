@@ -179,6 +179,7 @@ impl Runner {
         let unconfirmed = self.confirming.drain(..).chain(self.unconfirmed.drain(..));
         again.extend(unconfirmed.map(|it| it.decided.pending));
         again.append(&mut self.parked);
+        self.drop_rows(&mut again);
         self.ws.fall_back(keys);
         self.unsent.clear();
         self.firing.clear();
