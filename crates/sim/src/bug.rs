@@ -31,6 +31,9 @@ bugs!(
     /// Idempotency keys are not written.
     DedupDropped = "dedup-dropped",
     StaleRejection = "stale-rejection",
+    /// A posted row stays in the inbox when it becomes an execution.
+    RowNotRemoved = "row-not-removed",
+    RowsSurviveConflict = "rows-survive-conflict",
 );
 
 impl Bug {
@@ -44,6 +47,7 @@ impl Bug {
             Bug::ReplyBeforeCommit => Some(MachineBug::ReplyBeforeCommit),
             Bug::CommitIdIgnored => Some(MachineBug::CommitIdIgnored),
             Bug::StaleRejection => Some(MachineBug::StaleRejection),
+            Bug::RowsSurviveConflict => Some(MachineBug::RowsSurviveConflict),
             _ => None,
         }
     }

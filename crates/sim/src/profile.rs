@@ -25,6 +25,8 @@ pub struct Profile {
     pub gather_ms: Ms,
     /// The pause of a client between two commands, at most.
     pub think_ms: Ms,
+    /// The pause between two transactions of the application that posts rows, at most.
+    pub post_ms: Ms,
     /// How much of what clients ask is a new execution.
     pub creates: Rate,
     /// How much of the rest is about lanes and workers.
@@ -103,6 +105,7 @@ impl Profile {
             status_ms: *rng.pick(&[50, 200, 500]),
             gather_ms: *rng.pick(&[0, 1, 5]),
             think_ms: *rng.pick(&[5, 50, 300]),
+            post_ms: *rng.pick(&[50, 500, 5_000]),
             creates: rng.range(2_500, 7_000) as Rate,
             globals: rng.range(0, 2_000) as Rate,
             lost,

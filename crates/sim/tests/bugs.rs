@@ -61,6 +61,16 @@ fn a_stale_rejection_is_found() {
 }
 
 #[test]
+fn a_posted_row_that_stays_in_the_inbox_is_found() {
+    found(Bug::RowNotRemoved);
+}
+
+#[test]
+fn posted_rows_that_survive_a_conflict_are_found() {
+    found(Bug::RowsSurviveConflict);
+}
+
+#[test]
 fn every_bug_has_its_name() {
     for bug in Bug::ALL {
         assert_eq!(Bug::from_name(bug.name()), Some(*bug));

@@ -12,6 +12,7 @@ pub(crate) use ensure;
 pub mod cache;
 pub mod execution;
 pub mod history;
+pub mod inbox;
 pub mod mirror;
 pub mod replies;
 pub mod subscriber;

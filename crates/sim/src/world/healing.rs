@@ -13,6 +13,7 @@ use super::queue::Happening;
 use super::submission::{LANES, lane};
 use super::{World, trace};
 use crate::check::{Check, ensure};
+use crate::profile::PARTITIONS;
 
 /// How long everything may take to end, and then to be removed.
 const ENDS_WITHIN_MS: Ms = 300_000;
@@ -140,6 +141,8 @@ impl World {
             let messages = mirror.agenda.iter().filter(|key| matches!(key.subject, Subject::Deliver { .. }));
             left.extend(messages.map(|key| format!("partition {n}: message {:?}", key.subject)));
         }
+        let rows = self.store.inbox.stuck(PARTITIONS);
+        left.extend(rows.iter().map(|(number, partition)| format!("row {number} waits in {partition}")));
         left.truncate(5);
         if !left.is_empty() {
             let stats = self.servers.iter().map(|it| it.machine.as_ref().map(|machine| machine.stats()));

@@ -1,6 +1,7 @@
 //! The world: servers, one store, clients, workers, and everything on its way between them, under one
 //! virtual clock.
 
+mod application;
 pub mod call;
 mod client;
 mod healing;
@@ -100,6 +101,7 @@ impl World {
         for _ in 0..self.profile.workers {
             self.add_worker(false);
         }
+        self.later(0, self.profile.post_ms, Happening::ApplicationPosts);
         self.later(0, 100, Happening::SubscriberReads);
         self.later(500, 1_500, Happening::Trouble);
     }
@@ -134,6 +136,7 @@ impl World {
             Happening::ClientWakes { client } => self.client_wakes(client),
             Happening::WorkerWakes { worker, life } => self.worker_wakes(worker, life),
             Happening::SubscriberReads => self.subscriber_reads(),
+            Happening::ApplicationPosts => self.application_posts(),
             Happening::Trouble => self.trouble(),
             Happening::AdminLooks => self.admin_looks(),
         }

@@ -68,6 +68,7 @@ pub enum Happening {
         worker: usize,
         life: u32,
     },
+    ApplicationPosts,
     SubscriberReads,
     Trouble,
     /// After the faults: somebody opens lanes and lets go of what is held.

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use ff_core::agenda::AgendaKey;
 use ff_core::change::{Changes, ExecutionChange};
+use ff_core::inbox::Fate;
 use ff_core::{ExecutionId, Ms, PartitionId};
 use ff_store::memory::MemoryState;
 use ff_store::{Commit, Outcome};
 
 use crate::bug::Bug;
 use crate::check::history::{History, Seq};
+use crate::check::inbox::Inbox;
 use crate::check::mirror::Mirror;
 use crate::check::replies::Oracle;
 use crate::check::subscriber::Subscriber;
@@ -25,6 +27,7 @@ pub struct SimStore {
     pub mirrors: Vec<Mirror>,
     pub history: History,
     pub oracle: Oracle,
+    pub inbox: Inbox,
     pub subscriber: Subscriber,
     pub seq: Seq,
     /// How far its clock is ahead of the world's.
@@ -41,6 +44,7 @@ impl SimStore {
             mirrors: (0..PARTITIONS).map(|_| Mirror::default()).collect(),
             history: History::default(),
             oracle: Oracle::default(),
+            inbox: Inbox::default(),
             subscriber: Subscriber::new(PARTITIONS),
             seq: 0,
             ahead_ms: 0,
@@ -64,6 +68,7 @@ impl SimStore {
         match self.bug {
             Some(Bug::NoVersionCheck) => commit.expected = version,
             Some(Bug::TimerNotDeleted) => commit.changes.agenda_removed.retain(|key| !is_timer(key)),
+            Some(Bug::RowNotRemoved) => commit.changes.inbox.retain(|(_, fate)| *fate != Fate::Taken),
             Some(Bug::DedupDropped) => commit.changes.dedup.retain(|(_, it)| it.is_none()),
             _ => {}
         }
@@ -91,6 +96,7 @@ impl SimStore {
         });
         let before: Vec<_> = ids.map(|id| (id, mirror.executions.get(&id).cloned())).collect();
         mirror.apply(changes)?;
+        self.inbox.committed(changes, mirror)?;
         for (id, before) in before {
             let after = mirror.executions.get(&id);
             let life = self.history.lives.get(&id).ok_or_else(|| format!("{id} was never created"))?;
@@ -125,6 +131,7 @@ impl SimStore {
             };
             check().map_err(|text: String| format!("partition {partition}: {text}"))?;
         }
+        self.inbox.check_store(&self.state)?;
         for (id, life) in &self.history.lives {
             let home = &self.mirrors[id.route().partition(PARTITIONS).index()];
             let stored = home.executions.contains_key(id);
