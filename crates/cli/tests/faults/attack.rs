@@ -8,8 +8,8 @@ use ff_sim::rng::Rng;
 use crate::fleet::{Fleet, Role};
 use crate::truth::Truth;
 
-/// How many turns of work and faults there are; a turn takes 50 to 350 milliseconds. There are more only if no stale
-/// completion has been tried until then.
+/// How many turns of work and faults there are; a turn takes 50 to 350 milliseconds. There are more only if nobody has
+/// tried to complete what another held by then.
 const TURNS: usize = 70;
 const TURNS_MAX: usize = 140;
 /// For how many turns a process is paused: longer than the lease.
@@ -47,11 +47,14 @@ impl<'a> Attack<'a> {
             fleet.start(role, &truth);
         }
         // The faults meet a fleet at work, not one that is starting.
-        fleet.ask(&mut truth, 1);
         let deadline = Instant::now() + HEALING;
-        fleet.listen_until(&mut truth, deadline, "the first completion", |truth| truth.completions() > 0);
+        while truth.completions() == 0 {
+            assert!(Instant::now() < deadline, "nothing is completed: {}, {truth}", fleet.tally());
+            fleet.ask(&mut truth, 1);
+            fleet.listen(&mut truth, Duration::from_millis(100));
+        }
         for turn in 0..TURNS_MAX {
-            if turn >= TURNS && truth.refusals() > 0 {
+            if turn >= TURNS && truth.overtaken() > 0 {
                 break;
             }
             fleet.ask(&mut truth, 1 + rng.below(10));
@@ -62,7 +65,7 @@ impl<'a> Attack<'a> {
                 0 => fleet.kill_one(&mut rng, &truth),
                 1 => fleet.pause_one(&mut rng, pause, &[]),
                 // Those whose answers are known, so that some come back to a lease that has gone.
-                2 if turn % 4 == 0 => fleet.pause_one(&mut rng, pause, &[Role::Teller]),
+                2 | 3 if turn % 4 == 0 || turn >= TURNS => fleet.pause_one(&mut rng, pause, &[Role::Teller]),
                 _ => {}
             }
             (self.outage)(turn, &mut rng);

@@ -47,6 +47,8 @@ pub struct Fleet {
     url: String,
     members: BTreeMap<u64, Member>,
     last: u64,
+    /// Which teller claimed what last.
+    holders: BTreeMap<String, u64>,
     hears: Receiver<Heard>,
     tells: Sender<Heard>,
     tally: Tally,
@@ -69,8 +71,8 @@ impl fmt::Display for Tally {
 impl Fleet {
     pub fn new(url: &str) -> Fleet {
         let (tells, hears) = channel();
-        let (members, tally) = (BTreeMap::new(), Tally::default());
-        Fleet { url: url.to_owned(), members, last: 0, hears, tells, tally }
+        let (members, holders, tally) = (BTreeMap::new(), BTreeMap::new(), Tally::default());
+        Fleet { url: url.to_owned(), members, last: 0, holders, hears, tells, tally }
     }
 
     pub fn tally(&self) -> &Tally {
@@ -118,6 +120,8 @@ impl Fleet {
         match role {
             Role::Program => {
                 command.args(["--store", &self.url, "worker", "--exec", "cat", "--kind", parts::KIND]);
+                // Most of the work is for those who keep it for a while.
+                command.args(["--concurrency", "1"]);
             }
             Role::Command => {
                 let input = format!("\"{}\"", key.unwrap_or_default());
@@ -219,9 +223,22 @@ impl Fleet {
         };
         match self.members.get(&heard.number).and_then(|member| member.key.as_deref()) {
             Some(key) => truth.submitted(key, &line),
-            None => truth.learn(&line),
+            None => {
+                self.note_holder(heard.number, &line);
+                truth.learn(&line);
+            }
         }
         true
+    }
+
+    /// A paused teller goes on as soon as another has got what it held, so that it comes back to another's lease.
+    fn note_holder(&mut self, number: u64, line: &str) {
+        let Some((_, id)) = line.split_once("@ holds ") else { return };
+        let before = self.holders.insert(id.to_owned(), number).and_then(|it| self.members.get_mut(&it));
+        if let Some(member) = before.filter(|member| member.paused_until.is_some()) {
+            signal(&member.child, Signal::CONT);
+            member.paused_until = None;
+        }
     }
 
     /// Whoever ends is replaced. A command ends when it is done; others only if they could not reach the store.

@@ -1,5 +1,6 @@
 //! What this test binary does when it is a child: submit, or work and tell what it was answered.
 
+use std::collections::VecDeque;
 use std::io::BufRead;
 use std::process::Command;
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use std::time::Duration;
 use ff_core::commands::{Complete, Poll, RegisterWorker};
 use ff_core::execution::{Fence, How};
 use ff_core::{Reply, class::Capabilities};
-use ff_engine::{Engine, Failure, Task};
-use flowfabric::{Fabric, InstanceId, Kind, LaneName, Payload, Policy, Rejection, WorkerName};
+use ff_engine::{Engine, Failure};
+use flowfabric::{Backoff, Fabric, InstanceId, Kind, LaneName, Payload, Policy, Rejection, WorkerName};
 
 pub const KIND: &str = "job";
 pub const TELLER: &str = "teller";
@@ -49,7 +50,9 @@ async fn submit(fabric: &Fabric) {
         let fabric = fabric.clone();
         tokio::spawn(async move {
             // However often it is killed or paused with a piece of work, that is not the work's fault.
-            let policy = Policy { lease_ms: LEASE_MS, losses_max: 1_000, ..Policy::default() };
+            // What was lost goes to another at once, while the one who lost it is still about.
+            let backoff = Backoff { initial_ms: 1, max_ms: 1, ..Backoff::default() };
+            let policy = Policy { lease_ms: LEASE_MS, losses_max: 1_000, backoff, ..Policy::default() };
             let sent = || fabric.submit(KIND, &key).idempotency_key(&key).policy(policy.clone());
             loop {
                 match sent().await {
@@ -61,11 +64,14 @@ async fn submit(fabric: &Fabric) {
     }
 }
 
-/// Claims, and ends what it holds only when it has claimed again or there is nothing to claim, so that it always holds
-/// something when it is killed or paused.
+/// For how many questions for work a teller keeps what it has claimed: others must be able to lose a lease to it and
+/// come back while it still holds it.
+const KEPT_FOR: usize = 5;
+
+/// Claims, keeps what it has claimed for a while, and completes it.
 async fn work(engine: &Engine) {
     let mut poll = None;
-    let mut held: Vec<Task> = Vec::new();
+    let mut held: VecDeque<Vec<Fence>> = VecDeque::new();
     loop {
         let asked = match &poll {
             Some(poll) => Arc::clone(poll),
@@ -74,7 +80,7 @@ async fn work(engine: &Engine) {
                 None => continue,
             },
         };
-        let claimed = match engine.poll(asked, 4, Duration::from_millis(200)).await {
+        let claimed = match engine.poll(asked, 2, Duration::from_millis(200)).await {
             Ok(tasks) => tasks,
             Err(Failure::Rejected(Rejection::WorkerUnknown { .. } | Rejection::WorkerDead { .. })) => {
                 poll = None;
@@ -86,8 +92,21 @@ async fn work(engine: &Engine) {
                 Vec::new()
             }
         };
-        for task in std::mem::replace(&mut held, claimed) {
-            complete(engine, task.execution.fence()).await;
+        let claimed: Vec<Fence> = claimed.iter().map(|task| task.execution.fence()).collect();
+        claimed.iter().for_each(|fence| println!("@ holds {}", fence.execution));
+        held.push_back(claimed);
+        if held.len() > KEPT_FOR {
+            for fence in held.pop_front().unwrap_or_default() {
+                complete(engine, fence).await;
+            }
+        }
+        // Whoever hears that a lease is lost and goes on all the same meets the one who has it now.
+        let fences: Vec<Fence> = held.iter().flatten().copied().collect();
+        for (fence, renewed) in fences.iter().zip(engine.renew(fences.clone()).await) {
+            if let Err(Failure::Rejected(_)) = renewed {
+                held.iter_mut().for_each(|batch| batch.retain(|it| it != fence));
+                complete(engine, *fence).await;
+            }
         }
     }
 }
@@ -119,7 +138,11 @@ async fn complete(engine: &Engine, fence: Fence) {
         match engine.execute(Complete { fence, result: result.clone() }).await {
             Ok(Reply::LeaseEnded(How::Completed)) => return println!("@ completed {told}"),
             Ok(reply) => return println!("@ odd {told} {reply:?}"),
-            Err(Failure::Rejected(rejection)) => return println!("@ refused {told} {}", rejection.code()),
+            Err(Failure::Rejected(rejection)) => {
+                let found = engine.get(fence.execution).await.ok().flatten();
+                let state = found.map_or("unknown", |it| it.public_state().word());
+                return println!("@ refused {told} {} {state}", rejection.code());
+            }
             Err(failure) => println!("@ trouble {}", failure.code()),
         }
     }
