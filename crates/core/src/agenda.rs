@@ -164,6 +164,11 @@ impl Agenda {
         }
     }
 
+    /// Forgets entries by what they are about.
+    pub(crate) fn forget(&mut self, which: impl Fn(&AgendaKey) -> bool) {
+        self.entries.retain(|key, _| !which(key));
+    }
+
     /// Starts a refill and returns the due time to read after, unless none is needed now.
     pub fn start_refill(&mut self) -> Option<Ms> {
         if self.is_whole() || self.pending.is_some() {

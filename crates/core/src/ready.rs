@@ -154,6 +154,11 @@ impl Window {
         }
     }
 
+    /// Drops entries by their execution, without counting them.
+    pub(crate) fn forget(&mut self, which: impl Fn(&ExecutionId) -> bool) {
+        self.entries.retain(|_, id| !which(id));
+    }
+
     /// Gives back memory: keeps the first `keep` entries and lowers the mark to the last of them.
     pub fn shrink(&mut self, keep: usize) {
         if self.entries.len() <= keep.max(1) || self.pending.is_some() {
@@ -178,6 +183,18 @@ impl ReadyQueues {
         self.lanes.clear();
         for (lane, class, total) in counts {
             self.lanes.entry(lane).or_default().insert(class, Window::unread(total));
+        }
+    }
+
+    /// Sets how many entries exist; the counts are of all windows that have any.
+    pub(crate) fn set_totals(&mut self, counts: impl IntoIterator<Item = (LaneName, Class, u64)>) {
+        self.windows_mut().for_each(|(_, _, window)| window.total = 0);
+        for (lane, class, total) in counts {
+            let classes = self.lanes.entry(lane).or_default();
+            classes.entry(class).or_insert_with(|| Window::unread(total)).total = total;
+        }
+        for (_, _, window) in self.windows_mut().filter(|(_, _, window)| window.total == 0) {
+            window.mark = Place::LAST;
         }
     }
 

@@ -34,6 +34,8 @@ bugs!(
     /// A posted row stays in the inbox when it becomes an execution.
     RowNotRemoved = "row-not-removed",
     RowsSurviveConflict = "rows-survive-conflict",
+    /// Commits of others pass in a server's turn.
+    TurnIgnored = "turn-ignored",
 );
 
 impl Bug {

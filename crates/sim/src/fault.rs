@@ -33,6 +33,7 @@ faults!(
     WorkerPause = "worker paused",
     WorkerKill = "worker killed",
     StaleFence = "stale fence used",
+    FarServer = "server far from the store",
 );
 
 /// How often each fault happened.

@@ -10,6 +10,8 @@ use crate::bug::Bug;
 use crate::rng::{Rate, Rng};
 
 pub const PARTITIONS: u16 = 3;
+/// Enough for some ten seconds of a contest.
+const CONTEST_STEPS: u64 = 50_000;
 
 #[derive(Clone, Debug)]
 pub struct Profile {
@@ -54,6 +56,10 @@ pub struct Profile {
     /// How far a server's clock may be off, and how much it gains or loses in a million.
     pub skew_ms: Ms,
     pub drift_ppm: i64,
+    /// How much longer the first server's way to the store is than the others'.
+    pub far: Ms,
+    /// Everybody commits to one partition, as fast as they can, and nothing fails.
+    pub contest: bool,
 }
 
 impl Profile {
@@ -128,6 +134,26 @@ impl Profile {
             stale_fence,
             skew_ms: *rng.pick(&[0, 1_000, 60_000]),
             drift_ppm: *rng.pick(&[0, 200, 20_000]),
+            far: 1,
+            contest: false,
+        }
+    }
+
+    /// Puts one server far away from the store, in some seeds in a contest with others that are near. Drawn
+    /// apart, so that everything else about a seed stays as it is.
+    pub fn draw_distance(&mut self, rng: &mut Rng) {
+        if rng.chance(3_000) {
+            self.far = rng.range(10, 50);
+        }
+        if rng.chance(1_000) {
+            self.heal();
+            self.contest = true;
+            // So far that without a turn it would hardly ever win.
+            self.far = rng.range(30, 50);
+            (self.servers, self.clients, self.think_ms, self.status_ms) = (3, 6, 10, 50);
+            self.machine.queue_max = 10_000;
+            self.machine.batch_max = 2_048;
+            self.chaos_steps = self.chaos_steps.max(CONTEST_STEPS);
         }
     }
 

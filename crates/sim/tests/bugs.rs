@@ -71,6 +71,11 @@ fn posted_rows_that_survive_a_conflict_are_found() {
 }
 
 #[test]
+fn an_ignored_turn_is_found() {
+    found(Bug::TurnIgnored);
+}
+
+#[test]
 fn every_bug_has_its_name() {
     for bug in Bug::ALL {
         assert_eq!(Bug::from_name(bug.name()), Some(*bug));

@@ -60,6 +60,8 @@ enum Step {
     Send,
     Land,
     Conflict,
+    /// Another server goes on.
+    Switch,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -87,7 +89,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Also steps after which two programs may part: what a sweep finds depends on what is stored.
 fn any_step() -> impl Strategy<Value = Step> {
     let days = (0..9 * 24 * 3_600_000i64).prop_map(|ms| Step::Jump { ms });
-    prop_oneof![30 => step(), 1 => Just(Step::Conflict), 2 => days]
+    prop_oneof![30 => step(), 1 => Just(Step::Conflict), 2 => Just(Step::Switch), 2 => days]
 }
 
 /// A bench and what a program has got from it so far.
@@ -184,7 +186,7 @@ impl World {
                 let entry = self.bench.first_due()?;
                 self.run(Fire { entry, seed: entry.due as u64, after_outage: *after_outage })
             }
-            Step::RollBack | Step::Send | Step::Land | Step::Conflict => return None,
+            Step::RollBack | Step::Send | Step::Land | Step::Conflict | Step::Switch => return None,
         })
     }
 
@@ -254,6 +256,7 @@ impl World {
             Step::Send => self.bench.send(),
             Step::Land => drop(self.bench.land()),
             Step::Conflict => self.bench.conflict(),
+            Step::Switch => self.bench.switch(),
             _ => {}
         }
     }

@@ -66,6 +66,11 @@ pub(crate) struct Bench {
     pub memory: Memory,
     undecided: usize,
     in_flight: VecDeque<(u64, Changes)>,
+    /// The newest batch of the workspace that is stored, and up to which commit it knows the store.
+    settled: u64,
+    known: u64,
+    /// The workspace of another server, with the same two numbers.
+    other: (Workspace, u64, u64),
     last_id: u64,
 }
 
@@ -75,8 +80,10 @@ impl Bench {
     }
 
     pub fn of(partition: PartitionId, partitions: u16, limits: Limits) -> Bench {
+        let limits = Arc::new(limits);
+        let workspace = || Workspace::new(partition, partitions, limits.clone());
         let mut bench = Bench {
-            ws: Workspace::new(partition, partitions, Arc::new(limits)),
+            ws: workspace(),
             store: Model::default(),
             now: START,
             worker: InstanceId::from_parts(START, Route(partition.0), 1),
@@ -84,6 +91,9 @@ impl Bench {
             memory: Memory::Everything,
             undecided: 0,
             in_flight: VecDeque::new(),
+            settled: 0,
+            known: 0,
+            other: (workspace(), 0, 0),
             last_id: 1,
         };
         bench.reopen();
@@ -100,6 +110,7 @@ impl Bench {
 
     fn open(&mut self) {
         self.undecided = 0;
+        self.known = self.store.log.len() as u64;
         self.ws.learn(self.store.answer(&Ask::Opening));
         self.refill_agenda(usize::MAX);
     }
@@ -195,6 +206,7 @@ impl Bench {
             Memory::Windows => (0, usize::MAX / 4),
             Memory::Nothing => (0, 1),
         };
+        (self.settled, self.known) = (number, self.store.log.len() as u64);
         self.ws.evict(number, executions, window);
         self.refill_agenda(1);
         self.check_windows();
@@ -208,11 +220,33 @@ impl Bench {
         }
     }
 
-    /// Somebody else has committed: everything that is not stored is lost and decided anew.
+    /// Everything that is not stored is lost.
     pub fn conflict(&mut self) {
-        let lost = self.in_flight.drain(..).flat_map(|(_, changes)| changes.keys());
-        self.ws.fall_back(lost);
-        self.open();
+        self.in_flight.clear();
+        self.undecided = 0;
+        self.ws.undo(self.settled);
+        self.check_windows();
+    }
+
+    /// Goes on at another server, which learns what has been stored since it was there last.
+    pub fn switch(&mut self) {
+        self.conflict();
+        let (other, settled, known) = &mut self.other;
+        std::mem::swap(&mut self.ws, other);
+        std::mem::swap(&mut self.settled, settled);
+        std::mem::swap(&mut self.known, known);
+        if !self.ws.is_open() {
+            return self.open();
+        }
+        let crate::workspace::Answer::Changes(Some(missed)) =
+            self.store.answer(&Ask::Changes { since: self.known })
+        else {
+            unreachable!("the model tells everything apart");
+        };
+        self.ws.catch_up(*missed);
+        self.known = self.store.log.len() as u64;
+        invariants::check_records(&self.ws, &self.store);
+        self.check_windows();
     }
 
     // ---- time --------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ use crate::name::LaneName;
 use crate::query::CountKey;
 use crate::worker::WorkerInstance;
 
+use super::recent::Before;
+use super::table::Net;
 use super::{Marks, Workspace, derive, derive_worker, ended_entry, timer_key};
 
 impl Workspace {
@@ -72,6 +74,16 @@ impl Workspace {
         let mut lists = std::mem::take(&mut self.lists);
         self.marks = Marks::default();
         lists.leave_out_overwritten();
+        let mut before = Before {
+            header: self.header_at_batch,
+            executions: Vec::new(),
+            dedup: Vec::new(),
+            lanes: Vec::new(),
+            workers: Vec::new(),
+            links: Vec::new(),
+            sent: lists.agenda_added.iter().map(|entry| entry.key).collect(),
+            struck: lists.agenda_removed.clone(),
+        };
         let mut changes = Changes {
             events: lists.events,
             payloads: lists.payloads,
@@ -84,13 +96,12 @@ impl Workspace {
         };
         let mut counts = FxHashMap::<CountKey, i64>::default();
         let mut ready_counts = FxHashMap::<(LaneName, Class), i64>::default();
-        let mut touched = Vec::new();
-        for (id, before, after) in self.executions.take_net() {
-            touched.push(id);
+        for (id, was, after) in self.executions.take_net() {
+            before.executions.push((id, was.clone()));
             let mut net = |before, after| {
                 net_execution(&mut changes, &mut counts, &mut ready_counts, id, before, after);
             };
-            match (before, after) {
+            match (was, after) {
                 // Removed and created anew under its id: another execution, of which nothing old may stay.
                 (Some(before), Some(after)) if !Arc::ptr_eq(&before.spec, &after.spec) => {
                     net(Some(before), None);
@@ -99,24 +110,23 @@ impl Workspace {
                 (before, after) => net(before, after),
             }
         }
-        for (id, before, after) in self.workers.take_net() {
-            if before != after {
+        for (id, was, after) in self.workers.take_net() {
+            before.workers.push((id, was.clone()));
+            if was != after {
                 let agenda = |worker: &Option<Arc<WorkerInstance>>| {
                     worker.as_ref().map(|it| it.agenda().collect::<Vec<_>>()).unwrap_or_default()
                 };
-                let (old, new) = (agenda(&before), agenda(&after));
+                let (old, new) = (agenda(&was), agenda(&after));
                 changes.agenda_removed.extend(old.iter().filter(|key| !new.contains(key)));
                 let added = new.iter().filter(|key| !old.contains(key));
                 changes.agenda_added.extend(added.map(|key| AgendaEntry { key: *key, message: None }));
                 changes.workers.push((id, after));
             }
         }
-        let dedup = self.dedup.take_net().into_iter().filter(|(_, before, after)| before != after);
-        changes.dedup = dedup.map(|(key, _, after)| (key, after)).collect();
-        let lanes = self.lanes.take_net().into_iter().filter(|(_, before, after)| before != after);
-        changes.lanes = lanes.map(|(key, _, after)| (key, after)).collect();
-        let links = self.links.take_net().into_iter().filter(|(_, before, after)| before != after);
-        changes.links = links.filter_map(|(_, _, after)| after).collect();
+        changes.dedup = changed(self.dedup.take_net(), &mut before.dedup).collect();
+        changes.lanes = changed(self.lanes.take_net(), &mut before.lanes).collect();
+        let links = changed(self.links.take_net(), &mut before.links);
+        changes.links = links.filter_map(|(_, after)| after).collect();
         if self.header.sweep_at != self.header_at_batch.sweep_at {
             let entry = |due| AgendaKey { due, subject: Subject::Sweep };
             changes.agenda_removed.extend(self.header_at_batch.sweep_at.map(entry));
@@ -128,10 +138,22 @@ impl Workspace {
         self.header.now = now;
         changes.header = self.header;
         self.header_at_batch = self.header;
-        self.recent.add(self.batch, touched, &changes, self.batch_sweep_by.take());
+        self.recent.add(self.batch, before, &changes, self.batch_sweep_by.take());
         self.batch += 1;
         changes
     }
+}
+
+/// The records that are not what they were; what they were goes to `before`.
+fn changed<K: Clone, V: Clone + PartialEq>(
+    net: Vec<Net<K, V>>,
+    before: &mut Vec<(K, Option<V>)>,
+) -> impl Iterator<Item = (K, Option<V>)> {
+    net.into_iter().filter_map(move |(key, was, after)| {
+        let changed = was != after;
+        before.push((key.clone(), was));
+        changed.then_some((key, after))
+    })
 }
 
 fn sorted<K: Ord>(map: FxHashMap<K, i64>) -> Vec<(K, i64)> {

@@ -1,7 +1,5 @@
 //! What loads bring, and what is thrown away.
 
-use crate::key::Key;
-
 use super::{Answer, Lists, Marks, Opening, Workspace};
 
 impl Workspace {
@@ -59,34 +57,15 @@ impl Workspace {
         self.opened = true;
     }
 
-    /// Throws away everything that may be out of date: what was decided but not committed, all windows, and
-    /// the records named. The partition must be opened again.
-    pub fn fall_back(&mut self, stale: impl IntoIterator<Item = Key>) {
-        for (id, _, _) in self.executions.take_net() {
-            self.executions.forget(&id);
-        }
-        for (key, _, _) in self.dedup.take_net() {
-            self.dedup.forget(&key);
-        }
-        for key in stale {
-            match key {
-                Key::Execution(id) => self.executions.forget(&id),
-                Key::Dedup(key) => self.dedup.forget(&key),
-                Key::Lane(_) | Key::Worker(_) | Key::Message(_) => {}
-            }
-        }
+    /// Forgets everything: it is not known what has changed. The partition must be opened again.
+    pub fn forget_all(&mut self) {
+        self.executions.clear();
+        self.dedup.clear();
         self.lists = Lists::default();
         self.marks = Marks::default();
         self.recent.clear();
         self.batch_sweep_by = None;
         self.opened = false;
-    }
-
-    /// Forgets every cached record; used when it is not known which are stale.
-    pub fn forget_all(&mut self) {
-        self.executions.clear();
-        self.dedup.clear();
-        self.fall_back([]);
     }
 
     /// Keeps the cache near its size. Only between batches, with no load under way, and only for records

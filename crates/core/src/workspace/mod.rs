@@ -6,6 +6,7 @@
 //! more records or panics is rolled back whole.
 
 mod batch;
+mod catching_up;
 mod loading;
 mod recent;
 pub mod table;

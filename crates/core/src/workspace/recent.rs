@@ -5,6 +5,7 @@
 //! one being decided.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
@@ -12,19 +13,39 @@ use super::table::Known;
 use super::{Workspace, derive_worker, timer_key};
 use crate::Ms;
 use crate::agenda::{AgendaEntry, AgendaKey, Subject};
-use crate::change::Changes;
+use crate::change::{Changes, Header};
 use crate::class::Class;
-use crate::id::ExecutionId;
+use crate::execution::Execution;
+use crate::id::{ExecutionId, InstanceId, PartitionId};
+use crate::key::{Dedup, DedupKey};
+use crate::lane::Lane;
+use crate::message::Link;
 use crate::name::LaneName;
 use crate::ready::Place;
+use crate::worker::WorkerInstance;
 
 #[derive(Debug)]
 struct Recent {
     batch: u64,
-    executions: Vec<ExecutionId>,
     agenda_removed: Vec<AgendaKey>,
     agenda_added: Vec<AgendaEntry>,
     sweep_by: Option<Ms>,
+    before: Before,
+}
+
+/// What a batch has overwritten.
+#[derive(Debug)]
+pub(super) struct Before {
+    pub header: Header,
+    pub executions: Vec<(ExecutionId, Option<Arc<Execution>>)>,
+    pub dedup: Vec<(DedupKey, Option<Dedup>)>,
+    pub lanes: Vec<(LaneName, Option<Arc<Lane>>)>,
+    pub workers: Vec<(InstanceId, Option<Arc<WorkerInstance>>)>,
+    pub links: Vec<(PartitionId, Option<Link>)>,
+    /// Messages it has sent.
+    pub sent: Vec<AgendaKey>,
+    /// Entries it has struck, with their content if they were in memory.
+    pub struck: Vec<(AgendaKey, Option<AgendaEntry>)>,
 }
 
 /// Batches in the order in which they were decided.
@@ -32,12 +53,17 @@ struct Recent {
 pub(super) struct RecentBatches(VecDeque<Recent>);
 
 impl RecentBatches {
-    pub fn add(&mut self, batch: u64, executions: Vec<ExecutionId>, changes: &Changes, sweep_by: Option<Ms>) {
-        if executions.is_empty() && changes.is_empty() {
+    pub fn add(&mut self, batch: u64, before: Before, changes: &Changes, sweep_by: Option<Ms>) {
+        if before.executions.is_empty() && changes.is_empty() {
             return;
         }
         let (agenda_removed, agenda_added) = (changes.agenda_removed.clone(), changes.agenda_added.clone());
-        self.0.push_back(Recent { batch, executions, agenda_removed, agenda_added, sweep_by });
+        self.0.push_back(Recent { batch, agenda_removed, agenda_added, sweep_by, before });
+    }
+
+    /// What the newest batch that is not stored has overwritten; each only once.
+    pub fn pop_unsettled(&mut self, settled: u64) -> Option<Before> {
+        self.0.pop_back_if(|recent| recent.batch > settled).map(|recent| recent.before)
     }
 
     /// Forgets batches that are stored.
@@ -60,9 +86,9 @@ impl RecentBatches {
 impl Workspace {
     /// Corrects a ready window that has just been refilled with `loaded`.
     pub(super) fn amend_ready(&mut self, lane: &LaneName, class: &Class, loaded: &[(Place, ExecutionId)]) {
-        let recent = self.recent.0.iter().flat_map(|recent| recent.executions.iter());
+        let recent = self.recent.0.iter().flat_map(|recent| recent.before.executions.iter());
         let changed: FxHashSet<ExecutionId> =
-            recent.chain(self.executions.touched().map(|(id, _)| id)).copied().collect();
+            recent.chain(self.executions.touched()).map(|(id, _)| *id).collect();
         let Some(window) = self.ready.window_mut(lane, class) else { return };
         let place_of = |id: &ExecutionId| match self.executions.get(id) {
             Known::Present(it) if it.spec.lane == *lane && it.spec.is_of(class) => it.place(),

@@ -108,6 +108,11 @@ impl<K: Clone + Eq + Hash, V: Clone> Table<K, V> {
         touched.into_iter().map(|(key, before)| (key.clone(), before, now(&key))).collect()
     }
 
+    /// Sets a record to what is stored, whatever is known of it, and returns what was known.
+    pub fn settle(&mut self, key: K, value: Option<V>) -> Option<V> {
+        self.rows.insert(key, Row { value, batch: 0 }).and_then(|row| row.value)
+    }
+
     pub fn forget(&mut self, key: &K) {
         self.rows.remove(key);
     }

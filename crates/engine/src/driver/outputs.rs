@@ -36,6 +36,10 @@ impl Driver {
                     let result = store.written(partition, number).await;
                     Done::Inputs(vec![Input::Written { partition, number, result }])
                 })),
+                Output::Turn { partition, server, for_ms } => self.ops.push(Box::pin(async move {
+                    let result = store.turn(partition, server, for_ms).await;
+                    Done::Inputs(vec![Input::Turn { partition, result }])
+                })),
                 Output::Status => self
                     .ops
                     .push(Box::pin(async move { Done::Inputs(vec![Input::Status(store.status().await)]) })),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use ff_core::agenda::AgendaKey;
 use ff_core::change::{Changes, ExecutionChange};
 use ff_core::event::Fact;
-use ff_core::key::Key;
 use ff_core::payload::Slot;
 use ff_core::{Command, CommitId, Ms, PartitionId, Reply};
 use ff_store::{Outcome, Version};
@@ -58,8 +57,8 @@ pub(super) struct Batch {
     pub decided: Vec<Decided>,
     /// Replies that wrote nothing, decided before it on the view it builds on.
     pub confirms: Vec<Decided>,
-    /// Records it changed, which are wrong in the cache if it fails.
-    pub keys: Vec<Key>,
+    /// The local time at which it left.
+    pub sent_at: Ms,
     /// Messages to other partitions, which leave when it is committed.
     pub messages: Vec<Message>,
     pub news: News,

@@ -75,6 +75,11 @@ pub enum Input {
         number: u64,
         result: Result<Written, StoreError>,
     },
+    /// Whether the turn that was asked for is ours.
+    Turn {
+        partition: PartitionId,
+        result: Result<bool, StoreError>,
+    },
     Status(Result<(Ms, Vec<Status>), StoreError>),
 }
 
@@ -101,6 +106,12 @@ pub enum Output {
     Written {
         partition: PartitionId,
         number: u64,
+    },
+    /// Ask for the turn of a partition.
+    Turn {
+        partition: PartitionId,
+        server: ServerId,
+        for_ms: Ms,
     },
     Status,
     Reply {
@@ -129,6 +140,8 @@ pub struct MachineStats {
     pub batches: u64,
     pub commands: u64,
     pub conflicts: u64,
+    /// How often a partition was ours alone for a moment, because commits kept conflicting.
+    pub turns: u64,
     pub unknown_outcomes: u64,
     pub fired: u64,
     pub stray: u64,
@@ -197,6 +210,7 @@ impl Machine {
             Input::Written { partition, number, result } => {
                 self.runners[partition.index()].written(at, number, result, &mut self.outputs);
             }
+            Input::Turn { partition, result } => self.runners[partition.index()].turn_given(at, result),
             Input::Status(result) => {
                 self.status_asked = false;
                 match result {

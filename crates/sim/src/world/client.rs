@@ -18,7 +18,9 @@ impl World {
             return Ok(());
         }
         self.later(0, self.profile.think_ms, Happening::ClientWakes { client });
-        let command = if self.known.is_empty() || self.rng.chance(self.profile.creates) {
+        let command = if self.is_contest() {
+            self.contender()
+        } else if self.known.is_empty() || self.rng.chance(self.profile.creates) {
             self.create()
         } else if self.rng.chance(self.profile.globals) {
             self.global()

@@ -4,6 +4,7 @@
 mod application;
 pub mod call;
 mod client;
+mod contest;
 mod healing;
 mod network;
 mod queue;
@@ -63,7 +64,8 @@ pub struct World {
 impl World {
     pub fn new(seed: u64, steps: Option<u64>, bug: Option<Bug>, whole_trace: bool) -> World {
         let mut rng = Rng::new(seed);
-        let profile = Profile::draw(&mut rng, steps, bug);
+        let mut profile = Profile::draw(&mut rng, steps, bug);
+        profile.draw_distance(&mut Rng::new(!seed));
         let mut world = World {
             rng,
             profile,
@@ -88,6 +90,9 @@ impl World {
     }
 
     fn populate(&mut self) {
+        if self.profile.far > 1 {
+            self.tally.count(Fault::FarServer);
+        }
         for server in 0..self.profile.servers {
             let skew = self.profile.skew_ms;
             let drift = self.profile.drift_ppm;

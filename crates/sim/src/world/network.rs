@@ -6,6 +6,7 @@ use ff_engine::Failure;
 use ff_engine::machine::Input;
 
 use super::call::{Call, CallId, Owner, What};
+use super::contest::STARVES_AFTER_MS;
 use super::queue::Happening;
 use super::{World, trace};
 use crate::bug::Bug;
@@ -34,9 +35,13 @@ impl World {
     fn send(&mut self, call: CallId) {
         self.calls[call].tries += 1;
         let is_poll = matches!(self.calls[call].what, What::Poll { .. });
-        let server = self.rng.below(self.servers.len());
+        let server = match self.contest_server(call) {
+            Some(server) => server,
+            None => self.rng.below(self.servers.len()),
+        };
         self.travel(|_| Happening::CallArrives { call, server });
         let patience = if is_poll || self.healed.is_some() { 5_000 } else { 300 };
+        let patience = if self.is_contest() && !is_poll { STARVES_AFTER_MS } else { patience };
         self.later(patience, patience + 3_000, Happening::CallTimesOut { call });
     }
 
@@ -58,6 +63,7 @@ impl World {
         let (now, since) = (self.now, self.store.seq);
         let wait = match &what {
             What::Poll { .. } => self.rng.range(50, 3_000),
+            What::Command { .. } if self.is_contest() => STARVES_AFTER_MS * 2,
             What::Command { .. } => self.rng.range(500, 15_000),
         };
         trace!(self, "call {call} {} arrives at server {server}", what.name());
@@ -142,10 +148,11 @@ impl World {
     }
 
     /// How long a message takes between a server and the store.
-    pub(super) fn store_delay(&mut self) -> Ms {
+    pub(super) fn store_delay(&mut self, server: usize) -> Ms {
         let late = self.fault(self.profile.store_late, Fault::StoreLate);
-        let most = if late { *self.rng.pick(&[20, 200, 2_500]) } else { 3 };
-        self.rng.range(0, most)
+        let usual = if server == 0 { 3 * self.profile.far } else { 3 };
+        let most = if late { *self.rng.pick(&[20, 200, 2_500]) } else { usual };
+        self.rng.range(0, most.max(usual))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ff_core::Ms;
 use ff_core::key::Ask;
-use ff_core::{PartitionId, Reply};
+use ff_core::{PartitionId, Reply, ServerId};
 use ff_engine::Failure;
 use ff_engine::machine::{Input, LoadToken};
 use ff_store::Commit;
@@ -19,6 +19,7 @@ pub enum Request {
     Load { token: LoadToken, asks: Vec<Ask> },
     Commit(Commit),
     Written { partition: PartitionId, number: u64 },
+    Turn { partition: PartitionId, server: ServerId, for_ms: Ms },
     Status,
 }
 

@@ -46,10 +46,15 @@ impl World {
                     if down { Err(unavailable()) } else { self.store.state.written(partition, number) };
                 Input::Written { partition, number, result }
             }
+            Request::Turn { partition, .. } if down => Input::Turn { partition, result: Err(unavailable()) },
+            Request::Turn { partition, server, for_ms } => {
+                let result = self.store.state.turn(partition, server, for_ms, now);
+                Input::Turn { partition, result }
+            }
             Request::Status if down => Input::Status(Err(unavailable())),
             Request::Status => Input::Status(Ok((now, self.store.state.status()))),
         };
-        let delay = self.store_delay();
+        let delay = self.store_delay(server);
         self.later(delay, delay, Happening::ServerHears { server, life, input });
         Ok(())
     }

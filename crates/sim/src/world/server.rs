@@ -102,6 +102,7 @@ impl World {
         let Some(machine) = it.machine.as_mut().filter(|_| it.life == life) else { return Ok(()) };
         machine.ask_status();
         self.turn_soon(server);
+        self.check_starving(server)?;
         let pause = self.profile.status_ms;
         self.later(pause, pause + 5, Happening::ServerLooksAround { server, life });
         Ok(())
@@ -161,6 +162,7 @@ impl World {
         let request = match output {
             Output::Load { token, asks } => Request::Load { token, asks },
             Output::Written { partition, number } => Request::Written { partition, number },
+            Output::Turn { partition, server, for_ms } => Request::Turn { partition, server, for_ms },
             Output::Status => Request::Status,
             Output::Commit(commits) => {
                 commits.into_iter().for_each(|commit| self.send_commit(server, life, commit));
@@ -174,13 +176,13 @@ impl World {
             }
             Output::Foreign { .. } => return Ok(()),
         };
-        let delay = self.store_delay();
+        let delay = self.store_delay(server);
         self.later(delay, delay, Happening::StoreHears { server, life, request });
         Ok(())
     }
 
     fn send_commit(&mut self, server: usize, life: Life, commit: Commit) {
-        let mut at = self.now + self.store_delay();
+        let mut at = self.now + self.store_delay(server);
         if !self.rng.chance(500) {
             at = at.max(self.servers[server].last_commit_at + 1);
         }
@@ -246,6 +248,7 @@ fn heard(input: &Input) -> String {
         Input::Written { partition, number, result } => {
             format!("who wrote {number} of {partition}: {result:?}")
         }
+        Input::Turn { partition, result } => format!("whether it has the turn of {partition}: {result:?}"),
         Input::Status(Ok((_, list))) => {
             let versions: Vec<u64> = list.iter().map(|status| status.version.number).collect();
             format!("a status {versions:?}")

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ff_core::agenda::AgendaKey;
 use ff_core::change::{Changes, ExecutionChange};
 use ff_core::inbox::Fate;
-use ff_core::{ExecutionId, Ms, PartitionId};
+use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use ff_store::memory::MemoryState;
 use ff_store::{Commit, Outcome};
 
@@ -70,15 +70,20 @@ impl SimStore {
             Some(Bug::TimerNotDeleted) => commit.changes.agenda_removed.retain(|key| !is_timer(key)),
             Some(Bug::RowNotRemoved) => commit.changes.inbox.retain(|(_, fate)| *fate != Fate::Taken),
             Some(Bug::DedupDropped) => commit.changes.dedup.retain(|(_, it)| it.is_none()),
+            Some(Bug::TurnIgnored) => commit.by = self.turn(partition, now)?.unwrap_or(commit.by),
             _ => {}
         }
-        if version != commit.expected {
+        if version != commit.expected || self.turn(partition, now)?.is_some_and(|it| it != commit.by) {
             return Ok(Outcome::Conflict);
         }
         self.seq += 1;
         self.check_commit(partition, &commit.changes)
             .map_err(|text| format!("commit {} of partition {partition}: {text}", version.number + 1))?;
         Ok(self.state.commit(commit, now))
+    }
+
+    fn turn(&self, partition: PartitionId, now: Ms) -> Result<Option<ServerId>, String> {
+        Ok(self.state.partition(partition).map_err(|error| error.to_string())?.turn(now))
     }
 
     fn version(&self, partition: PartitionId) -> Result<ff_store::Version, String> {

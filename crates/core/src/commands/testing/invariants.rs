@@ -149,6 +149,26 @@ pub(super) fn check_step(before: &Execution, after: &Execution, events: &[crate:
 }
 
 /// What the workspace holds in memory is the part of the store it claims to be.
+/// What is cached is what is stored.
+pub(super) fn check_records(ws: &Workspace, store: &Model) {
+    for (id, it) in &store.executions {
+        if let Ok(cached) = ws.execution(*id) {
+            assert_eq!(cached, Some(it));
+        }
+    }
+    for (key, it) in &store.dedup {
+        if let Ok(cached) = ws.dedup(key) {
+            assert_eq!(cached, Some(*it));
+        }
+    }
+    store.lanes.iter().for_each(|(name, lane)| assert_eq!(&ws.lane(name), lane));
+    let workers: BTreeSet<_> = ws.workers().map(|it| it.instance).collect();
+    assert_eq!(workers, store.workers.keys().copied().collect());
+    store.workers.iter().for_each(|(id, worker)| assert_eq!(ws.worker(*id), Some(worker)));
+    store.links.iter().for_each(|(peer, link)| assert_eq!(ws.link(*peer), *link));
+    assert_eq!(*ws.header(), store.header);
+}
+
 pub(super) fn check_windows(ws: &Workspace, store: &Model) {
     for (key, places) in &store.ready {
         let window = ws.ready().window(&key.0, &key.1).expect("a class with entries has a window");

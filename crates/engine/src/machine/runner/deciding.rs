@@ -34,10 +34,7 @@ impl Runner {
         match self.phase {
             Phase::Closed => {
                 self.give_up(at, outputs);
-                self.phase = Phase::Opening;
-                let mut asks = vec![Ask::Opening, Ask::Agenda { after: Ms::MIN, limit: self.config.window }];
-                asks.extend(self.version.map(|known| Ask::Changes { since: known.number }));
-                self.send_load(asks, outputs);
+                self.read(outputs);
             }
             Phase::Serving => {
                 self.give_up(at, outputs);
@@ -49,8 +46,21 @@ impl Runner {
                 self.ask_written(outputs);
                 self.give_up(at, outputs);
             }
-            Phase::Opening | Phase::Resolving { .. } => self.give_up(at, outputs),
+            Phase::TakingTurn | Phase::Reading | Phase::Resolving { .. } => self.give_up(at, outputs),
         }
+    }
+
+    /// Reads what is missing for decisions: what others have changed, or everything.
+    fn read(&mut self, outputs: &mut Vec<Output>) {
+        if self.takes_turn(outputs) {
+            return;
+        }
+        self.phase = Phase::Reading;
+        let asks = match self.version {
+            Some(known) if self.ws.is_open() => vec![Ask::Changes { since: known.number }],
+            _ => vec![Ask::Opening, Ask::Agenda { after: Ms::MIN, limit: self.config.window }],
+        };
+        self.send_load(asks, outputs);
     }
 
     pub(super) fn decide_batch(
@@ -72,7 +82,9 @@ impl Runner {
         let claimed = self.serve_polls(now, polls, &mut decided, &mut asks);
         self.refill(claimed, &mut asks);
         self.read_inbox(&mut asks);
-        if !decided.is_empty() {
+        // A turn that nobody here needs any more ends with an empty commit, so that others need not sit it out.
+        let turn_unused = self.contest.has_turn() && self.parked.is_empty() && self.queue.is_empty();
+        if !decided.is_empty() || turn_unused {
             self.commit_batch(at, now, header_before, decided, outputs, commits);
         }
         // After the commit, so that refills know which batch they have to wait for.
@@ -92,7 +104,8 @@ impl Runner {
     ) {
         self.stats.commands += decided.len() as u64;
         let changes = self.ws.take_batch(now);
-        if changes.is_empty() {
+        let turn_ends = self.contest.spend_turn();
+        if changes.is_empty() && !turn_ends {
             return self.settle_readonly(decided, outputs);
         }
         let id = self.commit_id(at);
@@ -121,7 +134,7 @@ impl Runner {
             number: self.ws.batch() - 1,
             decided,
             confirms,
-            keys: changes.keys(),
+            sent_at: at,
             messages,
             news: news(&changes),
             header_before,

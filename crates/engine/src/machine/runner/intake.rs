@@ -41,7 +41,7 @@ impl Runner {
         }
         self.loads -= 1;
         match result {
-            Ok(loaded) if matches!(self.phase, Phase::Opening) => self.open(loaded, outputs),
+            Ok(loaded) if matches!(self.phase, Phase::Reading) => self.read_done(at, loaded, outputs),
             Ok(loaded) if self.is_ours(loaded.version) => {
                 for answer in loaded.answers {
                     self.learn(answer);
@@ -59,7 +59,7 @@ impl Runner {
         self.ws.agenda_mut().cancel_refill();
         self.ws.ready_mut().windows_mut().for_each(|(_, _, window)| window.cancel_refill());
         self.pause(at, error.to_string());
-        if matches!(self.phase, Phase::Opening) {
+        if matches!(self.phase, Phase::Reading) {
             self.phase = Phase::Closed;
         } else if matches!(error, StoreError::Unavailable(_)) {
             self.unpark();
@@ -111,30 +111,34 @@ impl Runner {
             || self.in_flight.iter().any(|batch| batch.version() == version)
     }
 
-    /// Opens the partition, and throws away what others have changed since it was served last.
-    pub(super) fn open(&mut self, loaded: Loaded, outputs: &mut Vec<Output>) {
+    /// Takes in what was missed, or everything, and serves.
+    fn read_done(&mut self, at: Ms, loaded: Loaded, outputs: &mut Vec<Output>) {
         let foreign = self.version.is_some_and(|known| known != loaded.version);
+        if !foreign && self.contest.is_on() {
+            // Nobody has committed, and yet there was a conflict: it is another server's turn.
+            self.step_back(at);
+        }
         self.version = Some(loaded.version);
         self.asked.clear();
         let mut keys = None;
-        for answer in &loaded.answers {
-            if let Answer::Changes(Some(missed)) = answer {
-                keys = Some(missed.keys());
-            }
-        }
-        match &keys {
-            Some(keys) => self.ws.fall_back(keys.iter().cloned()),
-            None if foreign => self.ws.forget_all(),
-            None => {}
-        }
         for answer in loaded.answers {
-            if matches!(answer, Answer::Agenda { .. }) {
-                self.ws.agenda_mut().start_refill();
+            match answer {
+                Answer::Changes(_) if !foreign => {}
+                Answer::Changes(Some(missed)) => {
+                    keys = Some(missed.keys());
+                    self.ws.catch_up(*missed);
+                }
+                Answer::Changes(None) => self.ws.forget_all(),
+                answer => {
+                    if matches!(answer, Answer::Agenda { .. }) {
+                        self.ws.agenda_mut().start_refill();
+                    }
+                    self.ws.learn(answer);
+                }
             }
-            self.ws.learn(answer);
         }
         self.firing.clear();
-        self.phase = Phase::Serving;
+        self.phase = if self.ws.is_open() { Phase::Serving } else { Phase::Closed };
         self.unpark();
         if foreign {
             let next_event = self.ws.header().next_event;

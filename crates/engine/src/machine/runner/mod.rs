@@ -5,6 +5,7 @@
 //! last saw. If a commit conflicts, everything decided on the old view is decided again on a fresh one.
 
 mod answering;
+mod contest;
 mod deciding;
 mod inbox;
 mod intake;
@@ -24,6 +25,7 @@ use super::MachineStats;
 use super::batch::{Batch, Decided, Global, Message, Pending};
 use crate::config::MachineConfig;
 use crate::failure::Failure;
+use contest::Contest;
 
 /// Without a commit for so long although something was due, the store was out of reach.
 const OUTAGE_MS: Ms = 5_000;
@@ -37,7 +39,9 @@ const STUCK_RETRY_MS: Ms = 60_000;
 enum Phase {
     /// The partition must be read before anything can be decided.
     Closed,
-    Opening,
+    /// Commits keep conflicting; the turn is asked for before the partition is read.
+    TakingTurn,
+    Reading,
     Serving,
     /// The outcome of the oldest batch in flight is unknown and being found out. If nobody has written its
     /// version, an empty commit takes that place, and the lost one can never apply.
@@ -92,6 +96,7 @@ pub(super) struct Runner {
     firing: FxHashSet<AgendaKey>,
     failures: FxHashMap<AgendaKey, (u32, Ms)>,
     inbox: inbox::Inbox,
+    contest: Contest,
     /// Smaller while a batch that the store refuses is being taken apart.
     batch_limit: usize,
     /// Not before this local time is the store tried again.
@@ -139,6 +144,7 @@ impl Runner {
             firing: FxHashSet::default(),
             failures: FxHashMap::default(),
             inbox: inbox::Inbox::default(),
+            contest: Contest::default(),
             batch_limit: config.batch_max,
             paused_until: None,
             pause_ms: config.backoff_ms.0,
@@ -184,7 +190,7 @@ impl Runner {
                     .min()
             }
             Phase::Closed => Some(at),
-            Phase::Opening | Phase::Resolving { .. } => None,
+            Phase::TakingTurn | Phase::Reading | Phase::Resolving { .. } => None,
         }
     }
 
@@ -202,6 +208,7 @@ impl Runner {
         stats.batches += self.stats.batches;
         stats.commands += self.stats.commands;
         stats.conflicts += self.stats.conflicts;
+        stats.turns += self.stats.turns;
         stats.unknown_outcomes += self.stats.unknown_outcomes;
         stats.fired += self.stats.fired;
         stats.stray += self.stats.stray;

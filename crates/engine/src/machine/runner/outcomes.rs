@@ -32,6 +32,8 @@ impl Runner {
                 Outcome::Committed { .. } => self.finish_oldest(at, outputs),
                 Outcome::Conflict => {
                     self.stats.conflicts += 1;
+                    let sent_at = self.in_flight.front().map_or(at, |batch| batch.sent_at);
+                    self.contest.lost(at - sent_at);
                     self.fall_back();
                 }
                 Outcome::Unknown(error) => {
@@ -59,6 +61,7 @@ impl Runner {
         let Some(batch) = self.in_flight.pop_front() else { return };
         self.version = Some(batch.version());
         self.settled = batch.number;
+        self.contest.won();
         self.paused_until = None;
         self.pause_ms = self.config.backoff_ms.0;
         self.batch_limit = (self.batch_limit * 2).min(self.config.batch_max);
@@ -168,19 +171,17 @@ impl Runner {
         }
     }
 
-    /// Throws away what was decided but not committed; its commands are decided again on a fresh view.
+    /// Takes back what was decided but not committed; its commands are decided again on a fresh view.
     pub(super) fn fall_back(&mut self) {
-        let mut keys = Vec::new();
         let mut again = Vec::new();
         for batch in self.in_flight.drain(..) {
-            keys.extend(batch.keys);
             again.extend(batch.decided.into_iter().chain(batch.confirms).map(|decided| decided.pending));
         }
         let unconfirmed = self.confirming.drain(..).chain(self.unconfirmed.drain(..));
         again.extend(unconfirmed.map(|it| it.decided.pending));
         again.append(&mut self.parked);
         self.drop_rows(&mut again);
-        self.ws.fall_back(keys);
+        self.ws.undo(self.settled);
         self.unsent.clear();
         self.firing.clear();
         self.forget_loads();

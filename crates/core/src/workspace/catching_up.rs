@@ -1,0 +1,120 @@
+//! Back to what is stored, and on to what others have stored since.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::table::Known;
+use super::{Lists, Marks, Missed, Workspace, derive, derive_worker};
+use crate::agenda::Subject;
+use crate::execution::Execution;
+use crate::id::ExecutionId;
+
+impl Workspace {
+    /// Takes back every batch after `settled`, the newest one that is stored, newest first. Refills that are
+    /// under way are forgotten: what they bring may count on those batches.
+    pub fn undo(&mut self, settled: u64) {
+        self.take_batch(self.header.now);
+        self.agenda.cancel_refill();
+        self.ready.windows_mut().for_each(|(_, _, window)| window.cancel_refill());
+        while let Some(before) = self.recent.pop_unsettled(settled) {
+            let Workspace { ready, agenda, leases, .. } = self;
+            for (id, was) in before.executions.into_iter().rev() {
+                let is = self.executions.settle(id, was.clone());
+                derive(ready, agenda, leases, is.as_deref(), was.as_deref());
+            }
+            for (id, was) in before.workers.into_iter().rev() {
+                let is = self.workers.settle(id, was.clone());
+                derive_worker(agenda, is.as_deref(), was.as_deref());
+            }
+            for (key, was) in before.dedup {
+                self.dedup.settle(key, was);
+            }
+            for (name, was) in before.lanes {
+                self.lanes.settle(name, was);
+            }
+            for (peer, was) in before.links {
+                self.links.settle(peer, was);
+            }
+            before.sent.iter().for_each(|key| agenda.remove(key));
+            for (key, entry) in before.struck {
+                match entry {
+                    Some(entry) => agenda.add(key, entry.message),
+                    // It was beyond the mark, so its content is not known; if the mark has passed it since,
+                    // the agenda has a gap.
+                    None if key.due <= agenda.mark() => agenda.reset(),
+                    None => {}
+                }
+            }
+            self.set_sweep(before.header.sweep_at);
+            self.header = before.header;
+            self.header_at_batch = before.header;
+        }
+        self.lists = Lists::default();
+        self.marks = Marks::default();
+        self.batch_sweep_by = None;
+        self.sweep_page = None;
+    }
+
+    /// Brings the view from the version it stands for to the one that others have made of it. Everything
+    /// decided here must be stored or [taken back](Self::undo).
+    pub fn catch_up(&mut self, missed: Missed) {
+        self.forget_entries_of_unknown(&missed);
+        let Workspace { ready, agenda, leases, .. } = self;
+        for (id, is) in missed.executions {
+            let was = match self.executions.get(&id) {
+                Known::Present(it) => Some(it.clone()),
+                Known::Absent | Known::Unknown => None,
+            };
+            derive(ready, agenda, leases, was.as_deref(), is.as_deref());
+            // What nobody here has looked at and what has ended will hardly be looked at.
+            let known = !matches!(self.executions.get(&id), Known::Unknown);
+            if known || is.as_deref().is_some_and(|it: &Execution| it.end().is_none()) {
+                self.executions.settle(id, is);
+            }
+        }
+        for (id, is) in missed.workers {
+            let was = self.workers.settle(id, is.clone());
+            derive_worker(agenda, was.as_deref(), is.as_deref());
+        }
+        for (key, is) in missed.dedup {
+            if !matches!(self.dedup.get(&key), Known::Unknown) {
+                self.dedup.settle(key, is);
+            }
+        }
+        for (name, is) in missed.lanes {
+            self.lanes.settle(name, is);
+        }
+        for link in missed.links {
+            self.links.settle(link.peer, Some(link));
+        }
+        for (key, is) in missed.messages {
+            agenda.remove(&key);
+            is.into_iter().for_each(|message| agenda.add(key, Some(message)));
+        }
+        ready.set_totals(missed.ready_counts);
+        self.recent.clear();
+        self.sweep_page = None;
+        self.set_sweep(missed.header.sweep_at);
+        self.header = missed.header;
+        self.header_at_batch = missed.header;
+    }
+
+    /// Of a record that is not cached it is not known which entries it had: they are looked for by its id.
+    fn forget_entries_of_unknown(&mut self, missed: &Missed) {
+        let unknown = |id: &ExecutionId| matches!(self.executions.get(id), Known::Unknown);
+        let changed = missed.executions.iter().map(|(id, _)| *id);
+        let changed: FxHashSet<ExecutionId> = changed.filter(unknown).collect();
+        if changed.is_empty() {
+            return;
+        }
+        self.ready.windows_mut().for_each(|(_, _, window)| window.forget(|id| changed.contains(id)));
+        self.agenda.forget(|key| matches!(key.subject, Subject::Timer(id) if changed.contains(&id)));
+        let held: FxHashMap<_, _> = std::mem::take(&mut self.leases);
+        self.leases = held
+            .into_iter()
+            .filter_map(|(instance, mut ids)| {
+                ids.retain(|id| !changed.contains(id));
+                (!ids.is_empty()).then_some((instance, ids))
+            })
+            .collect();
+    }
+}
