@@ -1,0 +1,357 @@
+-- Applies the changes of several partitions, each only if its partition is still at the version they were
+-- decided on, and answers which were. At most one commit per partition in one call.
+--
+-- The settings pin the plans: each statement starts from the arrays and finds its rows through an index,
+-- whatever the statistics say, also when they say that a table is empty. Rows to change or remove are looked
+-- up one by one (LATERAL ... LIMIT 1 cannot be turned around) and then reached by their address.
+CREATE FUNCTION commit_1(
+    p_now bigint, p_by uuid,
+    c_partition integer[], c_number bigint[], c_id uuid[], c_previous_id uuid[], c_next_event bigint[],
+    c_sweep_at bigint[], c_now bigint[], c_next_due bigint[], c_added_due bigint[], c_executions bytea[], c_others text[],
+    xd_partition integer[], xd_id uuid[],
+    xi_partition integer[], xi_id uuid[], xi_created_at bigint[], xi_namespace text[], xi_lane text[],
+    xi_kind text[], xi_spec text[], xi_changed_at bigint[], xi_state text[], xi_reason text[], xi_live text[],
+    xi_holder uuid[],
+    xu_partition integer[], xu_id uuid[], xu_changed_at bigint[], xu_state text[], xu_reason text[],
+    xu_live text[], xu_holder uuid[],
+    rd_partition integer[], rd_lane text[], rd_class text[], rd_rank bigint[], rd_number bigint[],
+    ri_partition integer[], ri_lane text[], ri_class text[], ri_rank bigint[], ri_number bigint[],
+    ri_execution uuid[],
+    ad_partition integer[], ad_due bigint[], ad_kind text[], ad_subject uuid[],
+    ai_partition integer[], ai_due bigint[], ai_kind text[], ai_subject uuid[], ai_message text[],
+    ed_partition integer[], ed_remove_at bigint[], ed_execution uuid[],
+    ei_partition integer[], ei_remove_at bigint[], ei_execution uuid[],
+    p_partition integer[], p_execution uuid[], p_slot text[], p_content_type text[], p_bytes bytea[],
+    d_partition integer[], d_namespace text[], d_key text[], d_execution uuid[], d_expires_at bigint[],
+    n_partition integer[], n_number bigint[], n_namespace text[], n_lane text[], n_kind text[],
+    n_state text[], n_delta bigint[],
+    q_partition integer[], q_number bigint[], q_lane text[], q_class text[], q_delta bigint[],
+    e_partition integer[], e_first bigint[], e_last bigint[], e_at bigint[], e_body text[],
+    p_rare text,
+    OUT won integer[], OUT now_ms bigint)
+LANGUAGE plpgsql
+SET search_path = flowfabric, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_bitmapscan = off
+SET enable_material = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_count bigint;
+    v_all boolean;
+BEGIN
+    now_ms := coalesce(p_now, clock_ms());
+
+    -- The guard.
+    WITH inserted AS (
+        INSERT INTO commits (partition, number, id, previous_id, at_ms, next_event, sweep_at, now_ms, next_due,
+                             executions, others)
+        SELECT u.partition, u.number, u.id, u.previous_id, commit_1.now_ms, u.next_event, u.sweep_at, u.now_ms,
+               -- Whoever does not know when the first entry is due has at least not removed it.
+               CASE WHEN u.next_due IS NOT NULL THEN u.next_due
+                    ELSE (SELECT least(c.next_due, u.added_due)
+                            FROM commits AS c WHERE c.partition = u.partition ORDER BY c.number DESC LIMIT 1) END,
+               u.executions, u.others
+          FROM unnest(c_partition, c_number, c_id, c_previous_id, c_next_event, c_sweep_at, c_now, c_next_due,
+                      c_added_due, c_executions, c_others)
+               AS u(partition, number, id, previous_id, next_event, sweep_at, now_ms, next_due, added_due,
+                    executions, others)
+         WHERE (SELECT c.id = u.previous_id AND c.number = u.number - 1
+                  FROM commits AS c WHERE c.partition = u.partition ORDER BY c.number DESC LIMIT 1)
+               IS NOT DISTINCT FROM CASE WHEN u.number > 1 THEN true END
+           AND NOT EXISTS (SELECT FROM turns AS t
+                            WHERE t.partition = u.partition AND t.server <> p_by
+                              AND t.until_ms > commit_1.now_ms)
+         ORDER BY u.partition
+        ON CONFLICT DO NOTHING
+        RETURNING partition)
+    SELECT coalesce(array_agg(partition), '{}') INTO won FROM inserted;
+    IF won = '{}' THEN
+        RETURN;
+    END IF;
+    v_all := cardinality(won) = cardinality(c_partition);
+
+    DELETE FROM turns AS t WHERE t.partition = ANY (won) AND t.server = p_by;
+
+    -- Executions: removed first, because an id may be removed and made anew.
+    IF xd_id <> '{}' THEN
+        DELETE FROM executions WHERE id = ANY (ARRAY(
+            SELECT u.id FROM unnest(xd_partition, xd_id) AS u(partition, id)
+             WHERE v_all OR u.partition = ANY (won)));
+        DELETE FROM payloads WHERE execution = ANY (ARRAY(
+            SELECT u.id FROM unnest(xd_partition, xd_id) AS u(partition, id)
+             WHERE v_all OR u.partition = ANY (won)));
+        DELETE FROM attempts WHERE execution = ANY (ARRAY(
+            SELECT u.id FROM unnest(xd_partition, xd_id) AS u(partition, id)
+             WHERE v_all OR u.partition = ANY (won)));
+        DELETE FROM leases USING (
+            SELECT t.ctid FROM unnest(xd_partition, xd_id) AS u(partition, id),
+                   LATERAL (SELECT l.ctid FROM leases AS l
+                             WHERE l.partition = u.partition AND l.execution = u.id LIMIT 1) AS t
+             WHERE v_all OR u.partition = ANY (won)) AS found
+         WHERE leases.ctid = found.ctid;
+    END IF;
+    IF xi_id <> '{}' THEN
+        INSERT INTO executions (id, partition, created_at, namespace, lane, kind, spec, changed_at, state, reason,
+                                live)
+        SELECT u.id, u.partition, u.created_at, u.namespace, u.lane, u.kind, u.spec, u.changed_at, u.state,
+               u.reason, u.live
+          FROM unnest(xi_partition, xi_id, xi_created_at, xi_namespace, xi_lane, xi_kind, xi_spec, xi_changed_at,
+                      xi_state, xi_reason, xi_live)
+               AS u(partition, id, created_at, namespace, lane, kind, spec, changed_at, state, reason, live)
+         WHERE v_all OR u.partition = ANY (won);
+        INSERT INTO leases (partition, execution, instance)
+        SELECT u.partition, u.id, u.holder
+          FROM unnest(xi_partition, xi_id, xi_holder) AS u(partition, id, holder)
+         WHERE u.holder IS NOT NULL AND (v_all OR u.partition = ANY (won));
+    END IF;
+    IF xu_id <> '{}' THEN
+        UPDATE executions
+           SET changed_at = found.changed_at, state = found.state, reason = found.reason, live = found.live
+          FROM (SELECT t.ctid, u.changed_at, u.state, u.reason, u.live
+                  FROM unnest(xu_partition, xu_id, xu_changed_at, xu_state, xu_reason, xu_live)
+                       AS u(partition, id, changed_at, state, reason, live),
+                       LATERAL (SELECT e.ctid FROM executions AS e WHERE e.id = u.id LIMIT 1) AS t
+                 WHERE v_all OR u.partition = ANY (won)) AS found
+         WHERE executions.ctid = found.ctid;
+        GET DIAGNOSTICS v_count = ROW_COUNT;
+        -- An update of nothing means that decision and store disagree; better to refuse than to drift.
+        IF v_count <> (SELECT count(*) FROM unnest(xu_partition) AS u(partition)
+                        WHERE v_all OR u.partition = ANY (won)) THEN
+            RAISE EXCEPTION 'an execution that should be updated is not there' USING ERRCODE = 'FF001';
+        END IF;
+        DELETE FROM leases USING (
+            SELECT t.ctid FROM unnest(xu_partition, xu_id, xu_holder) AS u(partition, id, holder),
+                   LATERAL (SELECT l.ctid FROM leases AS l
+                             WHERE l.partition = u.partition AND l.execution = u.id LIMIT 1) AS t
+             WHERE u.holder IS NULL AND (v_all OR u.partition = ANY (won))) AS found
+         WHERE leases.ctid = found.ctid;
+        INSERT INTO leases AS l (partition, execution, instance)
+        SELECT u.partition, u.id, u.holder
+          FROM unnest(xu_partition, xu_id, xu_holder) AS u(partition, id, holder)
+         WHERE u.holder IS NOT NULL AND (v_all OR u.partition = ANY (won))
+        ON CONFLICT (partition, execution) DO UPDATE SET instance = excluded.instance
+         WHERE l.instance <> excluded.instance;
+    END IF;
+
+    -- The ordered lists. Removals come first: an entry may move.
+    IF rd_rank <> '{}' THEN
+        DELETE FROM ready USING (
+            SELECT t.ctid
+              FROM unnest(rd_partition, rd_lane, rd_class, rd_rank, rd_number)
+                   AS u(partition, lane, class, rank, number),
+                   LATERAL (SELECT r.ctid FROM ready AS r
+                             WHERE r.partition = u.partition AND r.lane = u.lane AND r.class = u.class
+                               AND r.rank = u.rank AND r.number = u.number LIMIT 1) AS t
+             WHERE v_all OR u.partition = ANY (won)) AS found
+         WHERE ready.ctid = found.ctid;
+    END IF;
+    IF ri_rank <> '{}' THEN
+        INSERT INTO ready (partition, lane, class, rank, number, execution)
+        SELECT u.* FROM unnest(ri_partition, ri_lane, ri_class, ri_rank, ri_number, ri_execution)
+                        AS u(partition, lane, class, rank, number, execution)
+         WHERE v_all OR u.partition = ANY (won);
+    END IF;
+    IF ad_due <> '{}' THEN
+        DELETE FROM agenda USING (
+            SELECT t.ctid
+              FROM unnest(ad_partition, ad_due, ad_kind, ad_subject) AS u(partition, due, kind, subject),
+                   LATERAL (SELECT a.ctid FROM agenda AS a
+                             WHERE a.partition = u.partition AND a.due = u.due AND a.subject = u.subject
+                               AND a.kind = u.kind LIMIT 1) AS t
+             WHERE v_all OR u.partition = ANY (won)) AS found
+         WHERE agenda.ctid = found.ctid;
+    END IF;
+    IF ai_due <> '{}' THEN
+        INSERT INTO agenda (partition, due, kind, subject, message)
+        SELECT u.* FROM unnest(ai_partition, ai_due, ai_kind, ai_subject, ai_message)
+                        AS u(partition, due, kind, subject, message)
+         WHERE v_all OR u.partition = ANY (won)
+        ON CONFLICT (partition, due, subject, kind) DO UPDATE SET message = excluded.message;
+    END IF;
+    IF ed_remove_at <> '{}' THEN
+        DELETE FROM ended USING (
+            SELECT t.ctid
+              FROM unnest(ed_partition, ed_remove_at, ed_execution) AS u(partition, remove_at, execution),
+                   LATERAL (SELECT e.ctid FROM ended AS e
+                             WHERE e.partition = u.partition AND e.remove_at = u.remove_at
+                               AND e.execution = u.execution LIMIT 1) AS t
+             WHERE v_all OR u.partition = ANY (won)) AS found
+         WHERE ended.ctid = found.ctid;
+    END IF;
+    IF ei_remove_at <> '{}' THEN
+        INSERT INTO ended (partition, remove_at, execution)
+        SELECT u.* FROM unnest(ei_partition, ei_remove_at, ei_execution) AS u(partition, remove_at, execution)
+         WHERE v_all OR u.partition = ANY (won)
+        ON CONFLICT DO NOTHING;
+    END IF;
+
+    -- What is kept beside executions.
+    IF p_execution <> '{}' THEN
+        INSERT INTO payloads (execution, slot, content_type, bytes)
+        SELECT u.execution, u.slot, u.content_type, u.bytes
+          FROM unnest(p_partition, p_execution, p_slot, p_content_type, p_bytes)
+               AS u(partition, execution, slot, content_type, bytes)
+         WHERE v_all OR u.partition = ANY (won)
+        ON CONFLICT (execution, slot) DO UPDATE SET content_type = excluded.content_type, bytes = excluded.bytes;
+    END IF;
+    IF d_key <> '{}' THEN
+        DELETE FROM dedup USING (
+            SELECT t.ctid
+              FROM unnest(d_partition, d_namespace, d_key, d_execution) AS u(partition, namespace, key, execution),
+                   LATERAL (SELECT d.ctid FROM dedup AS d
+                             WHERE d.partition = u.partition AND d.namespace = u.namespace AND d.key = u.key
+                             LIMIT 1) AS t
+             WHERE u.execution IS NULL AND (v_all OR u.partition = ANY (won))) AS found
+         WHERE dedup.ctid = found.ctid;
+        INSERT INTO dedup (partition, namespace, key, execution, expires_at)
+        SELECT u.* FROM unnest(d_partition, d_namespace, d_key, d_execution, d_expires_at)
+                        AS u(partition, namespace, key, execution, expires_at)
+         WHERE u.execution IS NOT NULL AND (v_all OR u.partition = ANY (won))
+        ON CONFLICT (partition, namespace, key)
+        DO UPDATE SET execution = excluded.execution, expires_at = excluded.expires_at;
+    END IF;
+
+    -- Counters: a new row with the new total, and the end of the row before.
+    IF n_delta <> '{}' THEN
+        WITH changed AS MATERIALIZED (
+            SELECT u.*, old.address, coalesce(old.n, 0) AS n
+              FROM unnest(n_partition, n_number, n_namespace, n_lane, n_kind, n_state, n_delta)
+                   AS u(partition, number, namespace, lane, kind, state, delta)
+                   LEFT JOIN LATERAL (
+                       SELECT c.ctid AS address, c.n FROM counts AS c
+                        WHERE c.partition = u.partition AND c.namespace = u.namespace AND c.lane = u.lane
+                          AND c.kind = u.kind AND c.state = u.state
+                        ORDER BY c.number DESC LIMIT 1) AS old ON true
+             WHERE v_all OR u.partition = ANY (won)),
+        gone AS (DELETE FROM counts USING changed WHERE counts.ctid = changed.address)
+        INSERT INTO counts (partition, number, namespace, lane, kind, state, n)
+        SELECT partition, number, namespace, lane, kind, state, n + delta FROM changed;
+    END IF;
+    IF q_delta <> '{}' THEN
+        WITH changed AS MATERIALIZED (
+            SELECT u.*, old.address, coalesce(old.n, 0) AS n
+              FROM unnest(q_partition, q_number, q_lane, q_class, q_delta)
+                   AS u(partition, number, lane, class, delta)
+                   LEFT JOIN LATERAL (
+                       SELECT c.ctid AS address, c.n FROM ready_counts AS c
+                        WHERE c.partition = u.partition AND c.lane = u.lane AND c.class = u.class
+                        ORDER BY c.number DESC LIMIT 1) AS old ON true
+             WHERE v_all OR u.partition = ANY (won)),
+        gone AS (DELETE FROM ready_counts USING changed WHERE ready_counts.ctid = changed.address)
+        INSERT INTO ready_counts (partition, number, lane, class, n)
+        SELECT partition, number, lane, class, n + delta FROM changed;
+    END IF;
+
+    IF e_first <> '{}' THEN
+        INSERT INTO events (partition, first, last, at, body)
+        SELECT u.* FROM unnest(e_partition, e_first, e_last, e_at, e_body) AS u(partition, first, last, at, body)
+         WHERE v_all OR u.partition = ANY (won);
+    END IF;
+    IF p_rare IS NOT NULL THEN
+        PERFORM commit_rare_1(won, now_ms, p_rare::jsonb);
+    END IF;
+END
+$$;
+
+-- What few commits write: attempts that made room, settings, messages, fates of posted submissions, and the
+-- end of what is old.
+CREATE FUNCTION commit_rare_1(won integer[], p_now bigint, rare jsonb) RETURNS void
+LANGUAGE plpgsql
+SET search_path = flowfabric, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    r record;
+    v_kept text;
+BEGIN
+    INSERT INTO attempts (execution, number, record)
+    SELECT u.execution, u.number, u.record
+      FROM jsonb_to_recordset(rare -> 'attempts')
+           AS u(partition integer, execution uuid, number bigint, record text)
+     WHERE u.partition = ANY (won)
+    ON CONFLICT (execution, number) DO UPDATE SET record = excluded.record;
+
+    FOR r IN SELECT * FROM jsonb_to_recordset(rare -> 'lanes')
+                      AS u(partition integer, name text, mode text, record text)
+              WHERE u.partition = ANY (won) LOOP
+        IF r.record IS NULL THEN
+            DELETE FROM lanes AS l WHERE l.partition = r.partition AND l.name = r.name;
+        ELSE
+            INSERT INTO lanes (partition, name, mode, record) VALUES (r.partition, r.name, r.mode, r.record)
+            ON CONFLICT (partition, name) DO UPDATE SET mode = excluded.mode, record = excluded.record;
+        END IF;
+    END LOOP;
+
+    FOR r IN SELECT * FROM jsonb_to_recordset(rare -> 'workers')
+                      AS u(partition integer, instance uuid, name text, mode text, record text)
+              WHERE u.partition = ANY (won) LOOP
+        IF r.record IS NULL THEN
+            DELETE FROM workers AS w WHERE w.partition = r.partition AND w.instance = r.instance;
+        ELSE
+            INSERT INTO workers (partition, instance, name, mode, record)
+            VALUES (r.partition, r.instance, r.name, r.mode, r.record)
+            ON CONFLICT (partition, instance)
+            DO UPDATE SET name = excluded.name, mode = excluded.mode, record = excluded.record;
+        END IF;
+    END LOOP;
+
+    INSERT INTO links (partition, peer, sent, received)
+    SELECT u.* FROM jsonb_to_recordset(rare -> 'links')
+                    AS u(partition integer, peer integer, sent bigint, received bigint)
+     WHERE u.partition = ANY (won)
+    ON CONFLICT (partition, peer) DO UPDATE SET sent = excluded.sent, received = excluded.received;
+
+    -- A pack of events that is cut in two is written anew.
+    FOR r IN SELECT * FROM jsonb_to_recordset(rare -> 'trims') AS u(partition integer, below bigint)
+              WHERE u.partition = ANY (won) LOOP
+        WITH cut AS (
+            DELETE FROM events AS e WHERE e.partition = r.partition AND e.first < r.below
+            RETURNING e.first, e.last, e.at, e.body),
+        kept AS (
+            SELECT cut.last, cut.at, string_agg(one.body, ',' ORDER BY one.place) AS body
+              FROM cut, json_array_elements(cut.body::json) WITH ORDINALITY AS each(body, place),
+                   LATERAL (SELECT each.body::text AS body, each.place) AS one
+             WHERE cut.last >= r.below AND (each.body ->> 'number')::bigint >= r.below
+             GROUP BY cut.last, cut.at)
+        INSERT INTO events (partition, first, last, at, body)
+        SELECT r.partition, r.below, kept.last, kept.at, '[' || kept.body || ']' FROM kept;
+    END LOOP;
+
+    FOR r IN SELECT * FROM jsonb_to_recordset(rare -> 'inbox') AS u(partition integer, number bigint, reason text)
+              WHERE u.partition = ANY (won) LOOP
+        WITH gone AS (DELETE FROM inbox AS i WHERE i.partition = r.partition AND i.number = r.number RETURNING i.*)
+        INSERT INTO dead_letters (number, id, posted_at, dead_at, reason, kind, namespace, lane, key, content_type,
+                                  input, options)
+        SELECT number, id, posted_at, p_now, r.reason, kind, namespace, lane, key, content_type, input, options
+          FROM gone WHERE r.reason IS NOT NULL;
+    END LOOP;
+
+    -- Old commit rows go from the back, in steps.
+    FOR r IN SELECT * FROM jsonb_to_recordset(rare -> 'prune')
+                      AS u(partition integer, upto bigint, before bigint, most bigint)
+              WHERE u.partition = ANY (won) LOOP
+        DELETE FROM commits WHERE ctid = ANY (ARRAY(
+            SELECT c.ctid FROM commits AS c
+             WHERE c.partition = r.partition AND c.number <= r.upto AND c.at_ms < p_now - r.before
+             ORDER BY c.number LIMIT r.most));
+    END LOOP;
+
+    -- Counters that stand at zero are rare; their rows may stay for a while.
+    FOR r IN SELECT * FROM jsonb_to_recordset(rare -> 'zeros') AS u(partition integer)
+              WHERE u.partition = ANY (won) LOOP
+        DELETE FROM counts AS c WHERE c.partition = r.partition AND c.n = 0;
+        DELETE FROM ready_counts AS c WHERE c.partition = r.partition AND c.n = 0;
+    END LOOP;
+END
+$$;

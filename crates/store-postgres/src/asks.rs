@@ -1,0 +1,218 @@
+//! What a decision needs to see: the asks on their way to the load function, and its rows back into answers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ff_core::agenda::{AgendaEntry, AgendaKey};
+use ff_core::change::{EndedEntry, Header};
+use ff_core::execution::Execution;
+use ff_core::key::{Ask, Dedup, DedupKey, Key};
+use ff_core::message::{Link, Message};
+use ff_core::ready::Place;
+use ff_core::workspace::{Answer, Opening, SweepPage};
+use ff_core::{CommitId, ExecutionId, InstanceId, Ms, Namespace, PartitionId};
+use ff_store::{Loaded, Version};
+use serde_json::{Value, json};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::columns::int;
+use crate::records::{Read, ReadError, class, column, count, execution, json as parse, lane, subject};
+
+/// A sweep looks at no more packs of events than this at once, however much is old enough.
+const EVENT_PACKS_PER_SWEEP: usize = 1_000;
+
+pub(crate) const LOAD: &str = "SELECT * FROM flowfabric.load_1($1, $2, $3)";
+
+/// The arguments of the load function: executions by their ids, everything else as JSON.
+pub(crate) fn encode(asks: &[Ask]) -> (Vec<Uuid>, Option<String>) {
+    let mut executions = Vec::new();
+    let mut others: Vec<Value> = Vec::new();
+    for (place, ask) in asks.iter().enumerate() {
+        others.push(match ask {
+            Ask::Record(Key::Execution(id)) => {
+                executions.push(id.0);
+                continue;
+            }
+            Ask::Record(Key::Dedup(DedupKey { namespace, key })) => {
+                json!({ "ask": place, "is": "dedup", "namespace": namespace, "key": key })
+            }
+            Ask::Record(Key::Lane(name)) => json!({ "ask": place, "is": "lane", "name": name }),
+            Ask::Record(Key::Worker(id)) => json!({ "ask": place, "is": "worker", "id": id }),
+            Ask::Opening => json!({ "ask": place, "is": "opening" }),
+            Ask::Ready { lane, class, after, limit } => json!({
+                "ask": place, "is": "ready", "lane": lane, "class": class.to_string(), "rank": after.rank,
+                "number": int(after.number), "limit": limit,
+            }),
+            Ask::Agenda { after, limit } => {
+                json!({ "ask": place, "is": "agenda", "after": after, "limit": limit })
+            }
+            Ask::Sweep { now, events_before, limit } => json!({
+                "ask": place, "is": "sweep", "now": now, "events_before": events_before, "limit": limit,
+                "packs": EVENT_PACKS_PER_SWEEP,
+            }),
+        });
+    }
+    let others = (!others.is_empty()).then(|| Value::Array(others).to_string());
+    (executions, others)
+}
+
+/// A row of the load function.
+struct Line<'r>(&'r Row);
+
+impl<'r> Line<'r> {
+    fn tag(&self) -> Read<&'r str> {
+        column(self.0, 0)
+    }
+    fn ask(&self) -> Read<usize> {
+        Ok(usize::try_from(column::<i32>(self.0, 1)?).unwrap_or(usize::MAX))
+    }
+    fn a(&self) -> Read<Uuid> {
+        column(self.0, 2)
+    }
+    fn b(&self) -> Read<Uuid> {
+        column(self.0, 3)
+    }
+    fn i(&self) -> Read<i64> {
+        column(self.0, 4)
+    }
+    fn s(&self) -> Read<&'r str> {
+        column(self.0, 7)
+    }
+    fn t(&self) -> Read<&'r str> {
+        column(self.0, 8)
+    }
+}
+
+/// Turns the rows of the load function into the answers to the asks, in order.
+pub(crate) fn decode(asks: Vec<Ask>, rows: &[Row]) -> Read<Loaded> {
+    let mut head = None;
+    let mut executions: HashMap<Uuid, Arc<Execution>> = HashMap::new();
+    let mut lines: Vec<Vec<Line<'_>>> = asks.iter().map(|_| Vec::new()).collect();
+    for row in rows {
+        let line = Line(row);
+        match line.tag()? {
+            "head" => head = Some(decode_head(row)?),
+            "execution" => {
+                let id = line.a()?;
+                executions.insert(id, execution(id, line.s()?, line.t()?)?);
+            }
+            _ => match lines.get_mut(line.ask()?) {
+                Some(lines) => lines.push(line),
+                None => return Err(ReadError::Unreadable("load", "an answer nobody asked for".to_owned())),
+            },
+        }
+    }
+    let Some((version, header, now)) = head else {
+        return Err(ReadError::Unreadable("load", "an answer without a head".to_owned()));
+    };
+    let answers = asks.into_iter().zip(lines).map(|(ask, lines)| match ask {
+        Ask::Record(Key::Execution(id)) => Ok(Answer::Execution(id, executions.get(&id.0).cloned())),
+        ask => decode_one(ask, &lines, header),
+    });
+    let answers = answers.collect::<Read<Vec<_>>>()?;
+    Ok(Loaded { version, now, answers })
+}
+
+/// The version, what the newest commit says of the partition, and the time.
+fn decode_head(row: &Row) -> Read<(Version, Header, Ms)> {
+    let line = Line(row);
+    let now = number("clock", line.t()?)?;
+    let id: Option<Uuid> = column(row, 2)?;
+    let Some(id) = id else { return Ok((Version::NONE, Header::default(), now)) };
+    let sweep_at: Option<&str> = column(row, 7)?;
+    let sweep_at = sweep_at.map(|text| number("sweep_at", text)).transpose()?;
+    let header = Header { next_event: count(row, 5)?, sweep_at, now: column(row, 6)? };
+    Ok((Version { number: count(row, 4)?, id: CommitId(id) }, header, now))
+}
+
+fn number(what: &'static str, text: &str) -> Read<i64> {
+    text.parse().map_err(|_| ReadError::Unreadable(what, format!("{text:?} is no number")))
+}
+
+fn decode_one(ask: Ask, lines: &[Line<'_>], header: Header) -> Read<Answer> {
+    let first = lines.first();
+    Ok(match ask {
+        Ask::Record(Key::Execution(id)) => Answer::Execution(id, None),
+        Ask::Record(Key::Dedup(key)) => Answer::Dedup(key, first.map(dedup).transpose()?),
+        Ask::Record(Key::Lane(name)) => Answer::Lane(name, first.map(|it| record("lane", it)).transpose()?),
+        Ask::Record(Key::Worker(id)) => Answer::Worker(id, first.map(|it| record("worker", it)).transpose()?),
+        Ask::Opening => Answer::Opening(Box::new(opening(lines, header)?)),
+        Ask::Ready { lane, class, limit, .. } => {
+            let (mut entries, mut executions) = (Vec::new(), Vec::new());
+            for line in lines {
+                let id = line.a()?;
+                entries.push((Place { rank: line.i()?, number: count(line.0, 5)? }, ExecutionId(id)));
+                if column::<Option<&str>>(line.0, 7)?.is_some() {
+                    executions.push(execution(id, line.s()?, line.t()?)?);
+                }
+            }
+            Answer::Ready { lane, class, limit, entries, executions }
+        }
+        Ask::Agenda { .. } => {
+            let mut reached = Ms::MAX;
+            let mut entries = Vec::new();
+            for line in lines {
+                if line.tag()? == "reached" {
+                    reached = line.i()?;
+                    continue;
+                }
+                let key = AgendaKey { due: line.i()?, subject: subject(line.s()?, line.a()?)? };
+                let message: Option<&str> = column(line.0, 8)?;
+                let message = message.map(|text| parse::<Message>("message", text)).transpose()?;
+                entries.push(AgendaEntry { key, message: message.map(Arc::new) });
+            }
+            Answer::Agenda { entries, reached }
+        }
+        Ask::Sweep { .. } => Answer::Sweep(sweep(lines)?),
+    })
+}
+
+fn record<T: serde::de::DeserializeOwned>(what: &'static str, line: &Line<'_>) -> Read<Arc<T>> {
+    Ok(Arc::new(parse(what, line.s()?)?))
+}
+
+fn dedup(line: &Line<'_>) -> Read<Dedup> {
+    Ok(Dedup { execution: ExecutionId(line.a()?), expires_at: line.i()? })
+}
+
+fn opening(lines: &[Line<'_>], header: Header) -> Read<Opening> {
+    let mut opening = Opening { header, ..Opening::default() };
+    for line in lines {
+        match line.tag()? {
+            "link" => opening.links.push(Link {
+                peer: PartitionId(u16::try_from(line.i()?).unwrap_or(u16::MAX)),
+                sent: count(line.0, 5)?,
+                received: count(line.0, 6)?,
+            }),
+            "lane" => opening.lanes.push(record("lane", line)?),
+            "worker" => opening.workers.push(record("worker", line)?),
+            "lease" => opening.leases.push((InstanceId(line.a()?), ExecutionId(line.b()?))),
+            _ => opening.ready_counts.push((lane(line.s()?)?, class(line.t()?)?, count(line.0, 4)?)),
+        }
+    }
+    opening.leases.sort_unstable();
+    Ok(opening)
+}
+
+fn sweep(lines: &[Line<'_>]) -> Read<SweepPage> {
+    let mut page = SweepPage::default();
+    for line in lines {
+        match line.tag()? {
+            "ended" => {
+                page.ended.push(EndedEntry { remove_at: line.i()?, execution: ExecutionId(line.a()?) });
+            }
+            "expired" => {
+                let namespace = Namespace::parse(line.s()?)
+                    .map_err(|error| ReadError::Unreadable("namespace", error.to_string()))?;
+                page.dedup.push((DedupKey { namespace, key: line.t()?.into() }, dedup(line)?));
+            }
+            _ => {
+                let below: Option<i64> = column(line.0, 4)?;
+                page.events_below = below.and_then(|it| u64::try_from(it).ok());
+                page.next = column(line.0, 5)?;
+            }
+        }
+    }
+    Ok(page)
+}
