@@ -146,6 +146,11 @@ impl Agenda {
         self.entries.first_key_value().map(|(key, _)| key.due)
     }
 
+    /// No entry, in memory or not, is due before this.
+    pub fn none_before(&self) -> Ms {
+        self.next_due().unwrap_or(self.mark.saturating_add(1))
+    }
+
     /// Notes an entry, if the window reaches it.
     pub fn add(&mut self, key: AgendaKey, message: Option<Arc<Message>>) {
         if key.due <= self.mark {

@@ -81,6 +81,9 @@ pub struct Changes {
     pub counts: Vec<(CountKey, i64)>,
     pub ready_counts: Vec<((LaneName, Class), i64)>,
     pub events: Vec<Event>,
+    /// No agenda entry is due before this, after these changes (`Ms::MAX`: there is none). Absent if whoever
+    /// made the changes does not know. A store may use it to skip what was removed before.
+    pub next_due: Option<Ms>,
     /// Remove events with smaller numbers.
     pub events_trimmed_below: Option<u64>,
 }

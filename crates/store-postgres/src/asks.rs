@@ -9,14 +9,15 @@ use ff_core::execution::Execution;
 use ff_core::key::{Ask, Dedup, DedupKey, Key};
 use ff_core::message::{Link, Message};
 use ff_core::ready::Place;
-use ff_core::workspace::{Answer, Opening, SweepPage};
-use ff_core::{CommitId, ExecutionId, InstanceId, Ms, Namespace, PartitionId};
-use ff_store::{Loaded, Version};
+use ff_core::workspace::{Answer, Missed, Opening, SweepPage};
+use ff_core::{CommitId, ExecutionId, InstanceId, LaneName, Ms, Namespace, PartitionId};
+use ff_core::class::Class;
+use ff_store::{COMMITS_TOLD, KEYS_TOLD, Loaded, Version};
 use serde_json::{Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::columns::int;
+use crate::columns::{int, subject_id};
 use crate::records::{Read, ReadError, class, column, count, execution, json as parse, lane, subject};
 
 /// A sweep looks at no more packs of events than this at once, however much is old enough.
@@ -47,6 +48,12 @@ pub(crate) fn encode(asks: &[Ask]) -> (Vec<Uuid>, Option<String>) {
             Ask::Agenda { after, limit } => {
                 json!({ "ask": place, "is": "agenda", "after": after, "limit": limit })
             }
+            Ask::Record(Key::Message(AgendaKey { due, subject })) => json!({
+                "ask": place, "is": "message", "due": due, "id": subject_id(subject),
+            }),
+            Ask::Changes { since } => json!({
+                "ask": place, "is": "changes", "since": since, "commits": COMMITS_TOLD, "keys": KEYS_TOLD,
+            }),
             Ask::Sweep { now, events_before, limit } => json!({
                 "ask": place, "is": "sweep", "now": now, "events_before": events_before, "limit": limit,
                 "packs": EVENT_PACKS_PER_SWEEP,
@@ -164,6 +171,10 @@ fn decode_one(ask: Ask, lines: &[Line<'_>], header: Header) -> Read<Answer> {
             }
             Answer::Agenda { entries, reached }
         }
+        Ask::Record(Key::Message(key)) => {
+            Answer::Message(key, first.map(|it| record("message", it)).transpose()?)
+        }
+        Ask::Changes { .. } => Answer::Changes(missed(lines, header)?.map(Box::new)),
         Ask::Sweep { .. } => Answer::Sweep(sweep(lines)?),
     })
 }
@@ -180,19 +191,64 @@ fn opening(lines: &[Line<'_>], header: Header) -> Read<Opening> {
     let mut opening = Opening { header, ..Opening::default() };
     for line in lines {
         match line.tag()? {
-            "link" => opening.links.push(Link {
-                peer: PartitionId(u16::try_from(line.i()?).unwrap_or(u16::MAX)),
-                sent: count(line.0, 5)?,
-                received: count(line.0, 6)?,
-            }),
+            "link" => opening.links.push(link(line)?),
             "lane" => opening.lanes.push(record("lane", line)?),
             "worker" => opening.workers.push(record("worker", line)?),
             "lease" => opening.leases.push((InstanceId(line.a()?), ExecutionId(line.b()?))),
-            _ => opening.ready_counts.push((lane(line.s()?)?, class(line.t()?)?, count(line.0, 4)?)),
+            _ => opening.ready_counts.push(ready_count(line)?),
         }
     }
     opening.leases.sort_unstable();
     Ok(opening)
+}
+
+/// What commits have changed, or nothing if the store cannot tell it apart.
+fn missed(lines: &[Line<'_>], header: Header) -> Read<Option<Missed>> {
+    let mut missed = Missed { header, ..Missed::default() };
+    for line in lines {
+        match line.tag()? {
+            "unknown" => return Ok(None),
+            "changed" => {
+                let id = line.a()?;
+                let there = column::<Option<&str>>(line.0, 7)?.is_some();
+                let found = there.then(|| execution(id, line.s()?, line.t()?)).transpose()?;
+                missed.executions.push((ExecutionId(id), found));
+            }
+            "other" => missed.add(other(parse("key", line.s()?)?, line)?),
+            "link" => missed.links.push(link(line)?),
+            _ => missed.ready_counts.push(ready_count(line)?),
+        }
+    }
+    missed.executions.sort_unstable_by_key(|(id, _)| *id);
+    let others =
+        missed.dedup.len() + missed.lanes.len() + missed.workers.len() + missed.messages.len();
+    Ok((missed.executions.len() + others <= KEYS_TOLD).then_some(missed))
+}
+
+/// A changed record that is no execution.
+fn other(key: Key, line: &Line<'_>) -> Read<Answer> {
+    let there: Option<&str> = column(line.0, 8)?;
+    Ok(match key {
+        Key::Execution(id) => Answer::Execution(id, None),
+        Key::Dedup(key) => {
+            let there: Option<Uuid> = column(line.0, 2)?;
+            Answer::Dedup(key, there.map(|_| dedup(line)).transpose()?)
+        }
+        Key::Lane(name) => Answer::Lane(name, there.map(|it| parse("lane", it)).transpose()?.map(Arc::new)),
+        Key::Worker(id) => Answer::Worker(id, there.map(|it| parse("worker", it)).transpose()?.map(Arc::new)),
+        Key::Message(key) => {
+            Answer::Message(key, there.map(|it| parse("message", it)).transpose()?.map(Arc::new))
+        }
+    })
+}
+
+fn link(line: &Line<'_>) -> Read<Link> {
+    let peer = PartitionId(u16::try_from(line.i()?).unwrap_or(u16::MAX));
+    Ok(Link { peer, sent: count(line.0, 5)?, received: count(line.0, 6)? })
+}
+
+fn ready_count(line: &Line<'_>) -> Read<(LaneName, Class, u64)> {
+    Ok((lane(line.s()?)?, class(line.t()?)?, count(line.0, 4)?))
 }
 
 fn sweep(lines: &[Line<'_>]) -> Read<SweepPage> {

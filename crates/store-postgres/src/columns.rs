@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-use crate::keys::{KEPT_MS, KEPT_VERSIONS, PackedKeys};
+use crate::keys::{KEPT_MS, KEPT_VERSIONS, pack};
 
 /// Old commit rows go in steps: every so many commits, at most twice as many rows.
 const PRUNE_EVERY: u64 = 64;
@@ -113,8 +113,6 @@ impl<'a> Columns<'a> {
         let partition = i32::from(commit.partition.0);
         let number = commit.expected.number + 1;
         let changes = &commit.changes;
-        let mut keys = PackedKeys::default();
-        keys.fill(changes)?;
         self.c_partition.push(partition);
         self.c_number.push(int(number));
         self.c_id.push(commit.id.0);
@@ -124,7 +122,7 @@ impl<'a> Columns<'a> {
         self.c_now.push(changes.header.now);
         self.c_next_due.push(changes.next_due);
         self.c_added_due.push(changes.agenda_added.iter().map(|entry| entry.key.due).min());
-        let (executions, others) = keys.into_parts();
+        let (executions, others) = pack(changes)?;
         self.c_executions.push(executions);
         self.c_others.push(others);
         if number.is_multiple_of(PRUNE_EVERY) && number > KEPT_VERSIONS {

@@ -1,7 +1,5 @@
 //! What operators read when something is wrong: the database, the cause, and what to do.
 
-use std::error::Error as _;
-
 use ff_core::PartitionId;
 use ff_store::{Outcome, StoreError};
 use tokio_postgres::Error;

@@ -1,95 +1,23 @@
-//! The keys that a commit changed, packed into two columns: ids of executions end to end, the rest as JSON.
+//! The keys that a commit changed, packed into two columns: ids of executions end to end, the rest as JSON. The
+//! function `changes_1` reads them back.
 
-use ff_core::change::{Changes, ExecutionChange};
+use ff_core::Ms;
+use ff_core::change::Changes;
 use ff_core::key::Key;
-use ff_core::{ExecutionId, Ms};
-use uuid::Uuid;
 
 /// How long commits are remembered at least, in time and in number.
 pub(crate) const KEPT_MS: Ms = 3_600_000;
 pub(crate) const KEPT_VERSIONS: u64 = 1_000;
 
-const ID_BYTES: usize = 16;
-
-/// Buffers that are used again for each commit.
-#[derive(Debug, Default)]
-pub(crate) struct PackedKeys {
-    executions: Vec<u8>,
-    others: Vec<u8>,
-}
-
-impl PackedKeys {
-    pub(crate) fn fill(&mut self, changes: &Changes) -> Result<(), serde_json::Error> {
-        self.executions.clear();
-        self.others.clear();
-        for change in &changes.executions {
-            let id = match change {
-                ExecutionChange::Insert(it) | ExecutionChange::Update(it) => it.id,
-                ExecutionChange::Purge(id) => *id,
-            };
-            self.executions.extend_from_slice(id.0.as_bytes());
+pub(crate) fn pack(changes: &Changes) -> Result<(Option<Vec<u8>>, Option<String>), serde_json::Error> {
+    let mut executions = Vec::with_capacity(16 * changes.executions.len());
+    let mut others = Vec::new();
+    for key in changes.keys() {
+        match key {
+            Key::Execution(id) => executions.extend_from_slice(id.0.as_bytes()),
+            other => others.push(other),
         }
-        if !(changes.dedup.is_empty() && changes.lanes.is_empty() && changes.workers.is_empty()) {
-            let dedup = changes.dedup.iter().map(|(key, _)| Key::Dedup(key.clone()));
-            let lanes = changes.lanes.iter().map(|(name, _)| Key::Lane(name.clone()));
-            let workers = changes.workers.iter().map(|(id, _)| Key::Worker(*id));
-            let others: Vec<Key> = dedup.chain(lanes).chain(workers).collect();
-            serde_json::to_writer(&mut self.others, &others)?;
-        }
-        Ok(())
     }
-
-    /// The two columns.
-    pub(crate) fn into_parts(self) -> (Option<Vec<u8>>, Option<String>) {
-        let executions = Some(self.executions).filter(|it| !it.is_empty());
-        let others = Some(self.others).filter(|it| !it.is_empty());
-        // JSON is UTF-8; nothing is lost.
-        (executions, others.and_then(|it| String::from_utf8(it).ok()))
-    }
-}
-
-/// Reads back what [`PackedKeys`] wrote.
-pub(crate) fn unpack(
-    executions: Option<&[u8]>,
-    others: Option<&str>,
-    into: &mut Vec<Key>,
-) -> Result<(), String> {
-    for id in executions.unwrap_or_default().chunks(ID_BYTES) {
-        let id = Uuid::from_slice(id).map_err(|error| error.to_string())?;
-        into.push(Key::Execution(ExecutionId(id)));
-    }
-    if let Some(others) = others {
-        let others: Vec<Key> = serde_json::from_str(others).map_err(|error| error.to_string())?;
-        into.extend(others);
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ff_core::key::{Dedup, DedupKey};
-    use ff_core::{InstanceId, LaneName, Namespace, Route};
-
-    #[test]
-    fn packed_keys_are_the_keys_of_the_changes() {
-        let id = |n| ExecutionId::from_parts(7, Route(3), n);
-        let dedup = DedupKey { namespace: Namespace::default(), key: "order 1".into() };
-        let changes = Changes {
-            executions: vec![ExecutionChange::Purge(id(1)), ExecutionChange::Purge(id(2))],
-            dedup: vec![(dedup, Some(Dedup { execution: id(1), expires_at: 9 }))],
-            lanes: vec![(LaneName::default(), None)],
-            workers: vec![(InstanceId::from_parts(1, Route(2), 3), None)],
-            ..Changes::default()
-        };
-        let mut packed = PackedKeys::default();
-        packed.fill(&changes).unwrap();
-        assert_eq!(packed.executions().map(<[u8]>::len), Some(2 * ID_BYTES));
-        let mut keys = Vec::new();
-        let others = packed.others().map(|bytes| std::str::from_utf8(bytes).unwrap());
-        unpack(packed.executions(), others, &mut keys).unwrap();
-        assert_eq!(keys, changes.keys());
-        packed.fill(&Changes::default()).unwrap();
-        assert_eq!((packed.executions(), packed.others()), (None, None));
-    }
+    let others = if others.is_empty() { None } else { Some(serde_json::to_string(&others)?) };
+    Ok((Some(executions).filter(|it| !it.is_empty()), others))
 }

@@ -8,9 +8,9 @@ use ff_core::attempt::Attempt;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
 use ff_core::query::{CountKey, Page, PageAsk};
-use ff_core::{ExecutionId, Ms, PartitionId};
+use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use ff_store::{
-    Commit, EventPage, Loaded, Missed, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written,
+    Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written,
 };
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, oneshot};
@@ -23,7 +23,7 @@ use crate::error::{closed, explain, no_partition, unreadable};
 use crate::link::{Link, Place};
 use crate::migrate::{self, Identity, Migrated};
 use crate::options::Options;
-use crate::records::{Read, ReadError};
+use crate::records::{Read, ReadError, column};
 use crate::stats::{Counters, Stats, add};
 use crate::status::{STATUS, Seen};
 use crate::writer::{self, Job};
@@ -73,8 +73,8 @@ impl PostgresStore {
         let place = Place::new(address)?;
         let (handle, io) = start_io()?;
         let opened = {
-            let (place, options) = (place.clone(), options.clone());
-            let opening = handle.spawn(async move { open(&place, &options).await });
+            let (at, options) = (place.clone(), options.clone());
+            let opening = handle.spawn(async move { open(&at, &options).await });
             opening.await.unwrap_or_else(|_| Err(closed(place.shown())))
         };
         let identity = match opened {
@@ -316,8 +316,23 @@ impl Store for PostgresStore {
         }
     }
 
-    fn missed(&self, _partition: PartitionId, _number: u64) -> Soon<'_, Result<Missed, StoreError>> {
-        Box::pin(async { Ok(Missed::Everything) })
+    fn turn(
+        &self,
+        partition: PartitionId,
+        server: ServerId,
+        for_ms: Ms,
+    ) -> Soon<'_, Result<bool, StoreError>> {
+        let partition = match self.partition(partition) {
+            Ok(partition) => partition,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
+        let now = self.now();
+        self.ask(move |client| async move {
+            let params: [Param<'_>; 4] =
+                [(&now, Type::INT8), (&partition, Type::INT4), (&server.0, Type::UUID), (&for_ms, Type::INT8)];
+            let row = client.query_typed_one("SELECT flowfabric.turn_1($1, $2, $3, $4)", &params).await?;
+            column(&row, 0)
+        })
     }
 
     fn status(&self) -> Soon<'_, Result<(Ms, Vec<Status>), StoreError>> {
@@ -385,15 +400,16 @@ impl Store for PostgresStore {
         }
     }
 
-    fn enter(&self, server: String) -> Soon<'_, Result<(), StoreError>> {
+    fn beat(&self, server: String) -> Soon<'_, Result<Vec<String>, StoreError>> {
         let (now, server) = (self.now(), Arc::new(server));
         self.ask_on(self.inner.pulse.clone(), move |client| {
             let server = server.clone();
             async move {
                 let params: [Param<'_>; 3] =
                     [(&now, Type::INT8), (&*server, Type::TEXT), (&SILENCE_MS, Type::INT8)];
-                client.query_typed("SELECT name FROM flowfabric.beat_1($1, $2, $3)", &params).await?;
-                Ok(())
+                let rows =
+                    client.query_typed("SELECT name FROM flowfabric.beat_1($1, $2, $3)", &params).await?;
+                rows.iter().map(|row| column(row, 0)).collect()
             }
         })
     }

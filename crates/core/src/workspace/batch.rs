@@ -137,6 +137,7 @@ impl Workspace {
         changes.ready_counts = sorted(ready_counts);
         self.header.now = now;
         changes.header = self.header;
+        changes.next_due = Some(self.agenda.none_before());
         self.header_at_batch = self.header;
         self.recent.add(self.batch, before, &changes, self.batch_sweep_by.take());
         self.batch += 1;

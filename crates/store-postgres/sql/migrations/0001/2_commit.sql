@@ -63,6 +63,7 @@ BEGIN
          WHERE (SELECT c.id = u.previous_id AND c.number = u.number - 1
                   FROM commits AS c WHERE c.partition = u.partition ORDER BY c.number DESC LIMIT 1)
                IS NOT DISTINCT FROM CASE WHEN u.number > 1 THEN true END
+           AND (u.number > 1 OR u.previous_id = '00000000-0000-0000-0000-000000000000')
            AND NOT EXISTS (SELECT FROM turns AS t
                             WHERE t.partition = u.partition AND t.server <> p_by
                               AND t.until_ms > commit_1.now_ms)

@@ -110,6 +110,77 @@ BEGIN
 END
 $$;
 
+-- The records that commits after a version have changed, as they are now; nothing but `unknown` if they cannot
+-- be told apart.
+CREATE FUNCTION changes_1(
+    p_partition integer, p_place integer, p_newest bigint, p_since bigint, p_commits bigint, p_keys bigint)
+RETURNS TABLE (tag text, ask integer, a uuid, b uuid, i bigint, j bigint, k bigint, s text, t text, y bytea)
+LANGUAGE plpgsql STABLE
+SET search_path = flowfabric, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_ids uuid[];
+    v_others jsonb;
+    v_found bigint;
+BEGIN
+    SELECT count(*), jsonb_agg(c.others::jsonb) FILTER (WHERE c.others IS NOT NULL)
+      INTO v_found, v_others
+      FROM commits AS c
+     WHERE c.partition = p_partition AND c.number > p_since AND p_newest - p_since BETWEEN 0 AND p_commits;
+    IF v_found = p_newest - p_since THEN
+        v_ids := ARRAY(
+            SELECT DISTINCT encode(substr(c.executions, 16 * g.place + 1, 16), 'hex')::uuid
+              FROM commits AS c, generate_series(0, octet_length(c.executions) / 16 - 1) AS g(place)
+             WHERE c.partition = p_partition AND c.number > p_since);
+    END IF;
+    IF v_ids IS NULL OR cardinality(v_ids) > p_keys THEN
+        RETURN QUERY SELECT 'unknown', p_place, NULL::uuid, NULL::uuid, NULL::bigint, NULL::bigint, NULL::bigint,
+                            NULL, NULL, NULL::bytea;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT 'changed', p_place, u.id, NULL::uuid, NULL::bigint, NULL::bigint, NULL::bigint, e.spec, e.live,
+           NULL::bytea
+      FROM unnest(v_ids) AS u(id)
+           LEFT JOIN LATERAL (SELECT e.spec, e.live FROM executions AS e WHERE e.id = u.id LIMIT 1) AS e ON true;
+    RETURN QUERY
+    SELECT 'other', p_place, d.execution, NULL::uuid, d.expires_at, NULL::bigint, NULL::bigint, u.key::text,
+           coalesce(l.record, w.record, g.message), NULL::bytea
+      FROM (SELECT DISTINCT one.key FROM jsonb_array_elements(v_others) AS many(keys),
+                   jsonb_array_elements(many.keys) AS one(key)) AS u
+           LEFT JOIN LATERAL (SELECT d.execution, d.expires_at FROM dedup AS d
+                               WHERE d.partition = p_partition AND d.namespace = u.key #>> '{dedup,namespace}'
+                                 AND d.key = u.key #>> '{dedup,key}' LIMIT 1) AS d ON true
+           LEFT JOIN LATERAL (SELECT l.record FROM lanes AS l
+                               WHERE l.partition = p_partition AND l.name = u.key ->> 'lane' LIMIT 1) AS l ON true
+           LEFT JOIN LATERAL (SELECT w.record FROM workers AS w
+                               WHERE w.partition = p_partition AND w.instance = (u.key ->> 'worker')::uuid
+                               LIMIT 1) AS w ON true
+           LEFT JOIN LATERAL (SELECT g.message FROM agenda AS g
+                               WHERE g.partition = p_partition AND g.due = (u.key #>> '{message,due}')::bigint
+                                 AND g.kind = 'deliver'
+                                 AND g.subject = (lpad(to_hex((u.key #>> '{message,subject,subject,to}')::bigint),
+                                                       16, '0')
+                                                  || lpad(to_hex((u.key #>> '{message,subject,subject,number}')::bigint),
+                                                          16, '0'))::uuid
+                               LIMIT 1) AS g ON true;
+    RETURN QUERY
+    SELECT 'link', p_place, NULL::uuid, NULL::uuid, l.peer::bigint, l.sent, l.received, NULL, NULL, NULL::bytea
+      FROM links AS l WHERE l.partition = p_partition ORDER BY l.peer;
+    RETURN QUERY
+    SELECT 'ready_count', p_place, NULL::uuid, NULL::uuid, c.n, NULL::bigint, NULL::bigint, c.lane, c.class,
+           NULL::bytea
+      FROM ready_counts_1(p_partition) AS c;
+END
+$$;
+
 -- Answers asks about one partition. The rows that answer an ask carry its place in the list; those about an
 -- execution carry its id. The first row is the partition's head.
 CREATE FUNCTION load_1(p_partition integer, p_executions uuid[], p_asks text)
@@ -165,6 +236,12 @@ BEGIN
             SELECT 'worker', v_place, NULL::uuid, NULL::uuid, NULL::bigint, NULL::bigint, NULL::bigint, w.record,
                    NULL, NULL::bytea
               FROM workers AS w WHERE w.partition = p_partition AND w.instance = (v_ask ->> 'id')::uuid;
+        WHEN 'message' THEN
+            RETURN QUERY
+            SELECT 'message', v_place, NULL::uuid, NULL::uuid, NULL::bigint, NULL::bigint, NULL::bigint, g.message,
+                   NULL, NULL::bytea
+              FROM agenda AS g WHERE g.partition = p_partition AND g.due = (v_ask ->> 'due')::bigint
+                                 AND g.subject = (v_ask ->> 'id')::uuid AND g.kind = 'deliver';
         WHEN 'opening' THEN
             RETURN QUERY
             SELECT 'link', v_place, NULL::uuid, NULL::uuid, l.peer::bigint, l.sent, l.received, NULL, NULL,
@@ -251,6 +328,10 @@ BEGIN
                            WHERE d.partition = p_partition AND d.expires_at > (v_ask ->> 'now')::bigint),
                          v_kept + ((v_ask ->> 'now')::bigint - (v_ask ->> 'events_before')::bigint)),
                    NULL::bigint, NULL, NULL, NULL::bytea;
+        WHEN 'changes' THEN
+            RETURN QUERY SELECT * FROM changes_1(p_partition, v_place, coalesce(v_head.number, 0),
+                                                 (v_ask ->> 'since')::bigint, (v_ask ->> 'commits')::bigint,
+                                                 (v_ask ->> 'keys')::bigint);
         WHEN 'inbox' THEN
             RETURN QUERY
             SELECT 'posted', v_place, x.id, NULL::uuid, x.number, x.posted_at, NULL::bigint,
