@@ -78,6 +78,7 @@ fn crates_know_only_those_they_may_know() {
         "ff-core",
         "ff-store",
         "ff-store-sqlite",
+        "ff-store-postgres",
         "ff-engine",
         "ff-sim",
         "ff-bench",
@@ -85,15 +86,27 @@ fn crates_know_only_those_they_may_know() {
         "flowfabric",
         "ff-cli",
     ];
-    let may: [(&str, &[&str]); 9] = [
+    let may: [(&str, &[&str]); 10] = [
         ("core", &[]),
         ("store", &["ff-core"]),
         ("store-sqlite", &["ff-core", "ff-store"]),
+        ("store-postgres", &["ff-core", "ff-store"]),
         ("engine", &["ff-core", "ff-store"]),
-        ("sdk", &["ff-core", "ff-store", "ff-store-sqlite", "ff-engine"]),
+        ("sdk", &["ff-core", "ff-store", "ff-store-sqlite", "ff-store-postgres", "ff-engine"]),
         ("sim", &["ff-core", "ff-store", "ff-engine"]),
         ("scratch", &[]),
-        ("bench", &["ff-core", "ff-store", "ff-store-sqlite", "ff-engine", "ff-scratch", "flowfabric"]),
+        (
+            "bench",
+            &[
+                "ff-core",
+                "ff-store",
+                "ff-store-sqlite",
+                "ff-store-postgres",
+                "ff-engine",
+                "ff-scratch",
+                "flowfabric",
+            ],
+        ),
         ("cli", &ours),
     ];
     let mut problems = Vec::new();

@@ -1,16 +1,16 @@
 //! Where a round runs: a fresh store, a fabric on it, and what the store did meanwhile.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ff_store::{Commit, MemoryStore, Store};
-use ff_store_sqlite::{SqliteStore, Stats};
+use ff_store::{Commit, Store};
 use flowfabric::{Context, Fabric, Filter, Options, PublicState, Submission, TaskFailure, Worker};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::ground::{Cost, Ground};
 use crate::recording::Recording;
 use crate::{Args, Setting};
 
@@ -22,10 +22,11 @@ static NUMBER: AtomicUsize = AtomicUsize::new(0);
 /// A fresh store and a fabric on it.
 pub struct Bed {
     pub fabric: Fabric,
-    memory: Option<Arc<MemoryStore>>,
-    sqlite: Option<Arc<SqliteStore>>,
+    pub ground: Ground,
     recording: Option<Arc<Recording>>,
     pub folder: PathBuf,
+    /// How many executions the handlers of this bed have run.
+    handled: Arc<AtomicU64>,
     _temporary: Option<tempfile::TempDir>,
 }
 
@@ -42,45 +43,26 @@ impl Bed {
             }
         };
         std::fs::create_dir_all(&folder)?;
-        let file = folder.join("bench.db");
-        let sqlite = match setting.store.as_str() {
-            "sqlite" => Some(Arc::new(SqliteStore::open(&file, Default::default())?)),
-            "memory" => None,
-            other => anyhow::bail!("bench runs on sqlite or memory, not on {other:?}"),
-        };
-        let memory = sqlite.is_none().then(|| Arc::new(MemoryStore::new(1)));
-        let plain: Arc<dyn Store> = match (&sqlite, &memory) {
-            (Some(sqlite), _) => sqlite.clone(),
-            (None, Some(memory)) => memory.clone(),
-            (None, None) => anyhow::bail!("there is no store"),
-        };
-        let recording = record.then(|| Arc::new(Recording::new(plain.clone())));
+        let ground = Ground::make(setting.kind, &folder, setting.server.as_deref()).await?;
+        let recording = record.then(|| Arc::new(Recording::new(ground.store())));
         let store: Arc<dyn Store> = match &recording {
             Some(recording) => recording.clone(),
-            None => plain,
+            None => ground.store(),
         };
         let fabric = Fabric::on_store(store, Options::new()).await?;
-        Ok(Bed { fabric, memory, sqlite, recording, folder, _temporary: temporary })
+        Ok(Bed { fabric, ground, recording, folder, handled: Arc::default(), _temporary: temporary })
     }
 
-    /// Opens a fabric on an existing file.
-    pub async fn open(file: &Path) -> anyhow::Result<Bed> {
-        let sqlite = Arc::new(SqliteStore::open(file, Default::default())?);
-        let fabric = Fabric::on_store(sqlite.clone(), Options::new()).await?;
-        let folder = file.parent().unwrap_or(Path::new(".")).to_owned();
-        Ok(Bed { fabric, memory: None, sqlite: Some(sqlite), recording: None, folder, _temporary: None })
+    /// A fabric on a store that another process has filled.
+    pub async fn on(place: &str) -> anyhow::Result<Bed> {
+        let ground = Ground::open(place).await?;
+        let fabric = Fabric::on_store(ground.store(), Options::new()).await?;
+        let folder = PathBuf::from(".");
+        Ok(Bed { fabric, ground, recording: None, folder, handled: Arc::default(), _temporary: None })
     }
 
-    /// Copies the store as it is now into a file.
-    pub async fn snapshot(&self, to: &Path) -> anyhow::Result<()> {
-        if let Some(sqlite) = &self.sqlite {
-            sqlite.backup(to).await?;
-        }
-        Ok(())
-    }
-
-    pub fn stats(&self) -> Option<Stats> {
-        self.sqlite.as_ref().map(|sqlite| sqlite.stats())
+    pub fn cost(&self) -> anyhow::Result<Option<Cost>> {
+        self.ground.cost()
     }
 
     /// From now on, commits are written down.
@@ -90,6 +72,7 @@ impl Bed {
         }
     }
 
+    /// What was written down so far, which is then forgotten.
     pub fn take_recorded(&self) -> Vec<Vec<Commit>> {
         self.recording.as_ref().map(|recording| recording.take()).unwrap_or_default()
     }
@@ -118,14 +101,18 @@ impl Bed {
         Ok(self.fabric.count(&filter).await?.count)
     }
 
-    /// Waits until `count` executions have ended durably.
-    pub async fn until_completed(&self, count: u64, each: impl Fn(u64)) -> anyhow::Result<()> {
+    /// Waits until `count` executions of which handlers have run `count - before` have ended durably. The store is
+    /// asked only at the end, so that asking is not part of what is measured.
+    pub async fn until_completed(&self, before: u64, count: u64, each: impl Fn(u64)) -> anyhow::Result<()> {
         let mut last = (0, Instant::now());
         loop {
-            let done = self.completed().await?;
-            each(done);
+            let mut done = self.handled.load(Ordering::Relaxed);
+            each(done.min(count));
             if done >= count {
-                return Ok(());
+                done = count + self.completed().await?;
+                if done >= count + before + count {
+                    return Ok(());
+                }
             }
             if done > last.0 {
                 last = (done, Instant::now());
@@ -134,17 +121,14 @@ impl Bed {
                 last.1.elapsed() < Duration::from_secs(60),
                 "no progress for a minute at {done} of {count}"
             );
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 
     /// Stops the fabric and checks that everything in the store agrees.
     pub async fn close(self) -> anyhow::Result<Vec<String>> {
         self.fabric.shutdown(Duration::from_secs(30)).await;
-        let store: Arc<dyn Store> = match &self.memory {
-            Some(memory) => Arc::new(memory.another()),
-            None => Arc::new(SqliteStore::open(self.folder.join("bench.db"), Default::default())?),
-        };
+        let store = self.ground.again().await?;
         let findings = ff_engine::doctor::examine(&*store).await?;
         store.close().await;
         let named = self.folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("bench-"));
@@ -163,12 +147,16 @@ pub struct Crew {
 
 impl Crew {
     /// A worker whose handler does nothing.
-    pub fn start(fabric: &Fabric, concurrency: usize, capabilities: &[String]) -> Crew {
-        let mut worker = Worker::new(fabric).name("bench").concurrency(concurrency);
+    pub fn start(bed: &Bed, concurrency: usize, capabilities: &[String]) -> Crew {
+        let mut worker = Worker::new(&bed.fabric).name("bench").concurrency(concurrency);
         for word in capabilities {
             worker = worker.capability(word);
         }
-        let worker = worker.on(NOOP, |_: Context, _: serde_json::Value| async { Ok::<(), TaskFailure>(()) });
+        let handled = bed.handled.clone();
+        let worker = worker.on(NOOP, move |_: Context, _: serde_json::Value| {
+            handled.fetch_add(1, Ordering::Relaxed);
+            async { Ok::<(), TaskFailure>(()) }
+        });
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(async move {
             worker

@@ -27,6 +27,36 @@ pub fn rss_mib() -> f64 {
     kib.unwrap_or(0.0) / 1_024.0
 }
 
+/// How long a process and its children, living or ended, have worked, in milliseconds.
+pub fn cpu_ms_of_family(pid: u32) -> Option<u64> {
+    let own = ticks(pid)?;
+    let mut total = own.0 + own.1;
+    for entry in std::fs::read_dir("/proc").ok()?.flatten() {
+        let Some(child) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        if let Some((worked, _, parent)) = ticks_and_parent(child)
+            && parent == pid
+        {
+            total += worked;
+        }
+    }
+    // Linux counts in hundredths of a second, whatever the machine.
+    Some(total * 10)
+}
+
+fn ticks(pid: u32) -> Option<(u64, u64)> {
+    ticks_and_parent(pid).map(|(worked, children, _)| (worked, children))
+}
+
+/// Ticks worked by a process and by its ended children, and its parent.
+fn ticks_and_parent(pid: u32) -> Option<(u64, u64, u32)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in brackets may hold blanks; everything is counted from behind it.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    let parent = u32::try_from(number(1)?).ok()?;
+    Some((number(11)? + number(12)?, number(13)? + number(14)?, parent))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,12 +3,13 @@
 //! | to read about | open |
 //! |---|---|
 //! | what is run | [`Scenario`], one file each under `scenario/` |
-//! | where it runs: a fresh store for each round | [`bed`] |
+//! | where it runs: a fresh store for each round | [`bed`], [`ground`] |
 //! | what is written down | [`report`] |
 //! | the raw limit: the same rows written by a bare client | [`raw`] |
 
 mod bed;
 mod figures;
+mod ground;
 mod raw;
 mod recording;
 mod report;
@@ -16,6 +17,7 @@ mod scenario;
 
 use std::path::PathBuf;
 
+pub use ground::Kind;
 pub use report::Report;
 pub use scenario::Scenario;
 
@@ -43,16 +45,17 @@ pub struct Args {
     /// The folder for the stores of the benchmark (a temporary one if absent)
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
-    /// Measures the drain of an existing file; used by `growth` to start from a new process
-    #[arg(long, hide = true, value_name = "FILE")]
-    pub measure: Option<PathBuf>,
+    /// Measures the drain of an existing store; used by `growth` to start from a new process
+    #[arg(long, hide = true, value_name = "FILE or URL")]
+    pub measure: Option<String>,
 }
 
 /// Which store and how to report.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// `memory` or `sqlite`.
-    pub store: String,
+    pub kind: Kind,
+    /// The PostgreSQL server to make databases on; without one a private server is started.
+    pub server: Option<String>,
     pub json: bool,
 }
 
@@ -64,8 +67,8 @@ pub async fn main(args: Args, setting: Setting) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    if let Some(file) = &args.measure {
-        return scenario::growth::measure(file, &args).await;
+    if let Some(place) = &args.measure {
+        return scenario::growth::measure(place, &args).await;
     }
     let mut reports = Vec::new();
     for scenario in &args.scenarios {

@@ -38,6 +38,8 @@ pub struct PerExecution {
     pub statements: f64,
     pub rows: f64,
     pub wal_bytes: f64,
+    /// How long the server's own processes worked for it; none for a store in this process.
+    pub server_cpu_ms: Option<f64>,
     /// Records in the recorded run and in its replay by the bare client; they must be equal.
     pub raw_rows: Option<(u64, u64)>,
 }
@@ -56,8 +58,12 @@ impl Report {
             line(
                 "store, per execution",
                 format!(
-                    "{:.3} commits, {:.1} statements, {:.1} rows, {:.0} bytes of log",
-                    per.commits, per.statements, per.rows, per.wal_bytes
+                    "{:.3} commits, {:.3} statements, {:.1} rows, {:.0} bytes of log{}",
+                    per.commits,
+                    per.statements,
+                    per.rows,
+                    per.wal_bytes,
+                    per.server_cpu_ms.map(|ms| format!(", {ms:.3} ms of server CPU")).unwrap_or_default()
                 ),
             );
             if let Some((recorded, replayed)) = per.raw_rows {

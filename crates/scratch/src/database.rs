@@ -28,6 +28,12 @@ impl Database {
         &self.name
     }
 
+    /// The address under which it was made.
+    #[must_use]
+    pub fn admin_url(&self) -> &str {
+        &self.admin_url
+    }
+
     /// Its address on the server it was made on.
     #[must_use]
     pub fn url(&self) -> String {

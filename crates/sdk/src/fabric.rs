@@ -14,6 +14,7 @@ use ff_engine::explain::Explanation;
 use ff_engine::machine::MachineStats;
 use ff_engine::{Ended, Engine, Failure, ShutdownReport};
 use ff_store::{MemoryStore, Store};
+use ff_store_postgres::PostgresStore;
 use ff_store_sqlite::SqliteStore;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -31,12 +32,13 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mi
 /// | address | store |
 /// |---|---|
 /// | `sqlite:PATH` | a SQLite file, made if it is not there; several processes may share it |
+/// | `postgres://user:password@host/database` | a PostgreSQL database; any number of processes may share it |
 /// | `memory:` | nothing outlives the process; for tests and for trying things out |
 ///
 /// Options follow a question mark: `sqlite:jobs.db?synchronous=normal`, `memory:?partitions=3`.
 ///
 /// # Errors
-/// An address that names neither, or a store that cannot be opened.
+/// An address that names none of them, or a store that cannot be opened.
 ///
 /// # Example
 /// ```
@@ -66,6 +68,11 @@ pub async fn connect_with(url: &str, options: Options) -> Result<Fabric, Error> 
             // Opening waits for the disk and for other processes.
             let open = tokio::task::spawn_blocking(move || SqliteStore::open(path, settings)).await;
             Arc::new(open.map_err(|error| Error::Internal(error.to_string()))??)
+        }
+        Place::Postgres(url) => {
+            let address = ff_store_postgres::Address::parse(&url)?;
+            let settings = ff_store_postgres::Options { partitions, ..Default::default() };
+            Arc::new(PostgresStore::open(address, settings).await?)
         }
     };
     Fabric::on_store(store, options).await

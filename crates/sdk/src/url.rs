@@ -18,13 +18,19 @@ pub(crate) struct Address {
 pub(crate) enum Place {
     Memory,
     Sqlite(PathBuf),
+    /// The whole address; the store reads it.
+    Postgres(String),
 }
 
 const ALLOWED: &str = "this build supports sqlite:PATH (such as sqlite:jobs.db or sqlite:/var/lib/jobs.db, with \
-                       options such as ?partitions=3&synchronous=normal) and memory:";
+                       options such as ?partitions=3&synchronous=normal), postgres://user:password@host/database \
+                       and memory:";
 
 impl Address {
     pub fn parse(url: &str) -> Result<Address, Error> {
+        if url.trim().starts_with("postgres") {
+            return Address::postgres(url.trim());
+        }
         let shown: String = url.chars().take(80).collect();
         let bad = |problem: String| Error::invalid("url", format!("is {shown:?}{problem}; {ALLOWED}"));
         let (scheme, rest) = url.trim().split_once(':').ok_or_else(|| bad(String::new()))?;
@@ -62,6 +68,18 @@ impl Address {
         }
         Ok(address)
     }
+
+    /// Checked here so that a wrong one is found before anything is opened; its message never has the password.
+    fn postgres(url: &str) -> Result<Address, Error> {
+        match ff_store_postgres::Address::parse(url) {
+            Ok(address) => Ok(Address {
+                place: Place::Postgres(url.to_owned()),
+                partitions: address.partitions,
+                synchronous: None,
+            }),
+            Err(error) => Err(Error::invalid("url", format!("is wrong: {error}"))),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -90,6 +108,15 @@ mod tests {
     }
 
     #[test]
+    fn an_address_of_postgres_is_checked_and_keeps_its_password_to_itself() {
+        let address = Address::parse("postgres://ada:secret@localhost/jobs?partitions=4").unwrap();
+        assert_eq!(address.partitions, Some(4));
+        let error = Address::parse("postgres://ada:secret@localhost/jobs?sslmode=maybe").unwrap_err();
+        assert_eq!(error.field(), Some("url"));
+        assert!(error.to_string().contains("sslmode=maybe") && !error.to_string().contains("secret"), "{error}");
+    }
+
+    #[test]
     fn nonsense_is_refused_with_what_is_allowed() {
         for url in [
             "",
@@ -103,7 +130,7 @@ mod tests {
             "sqlite:a?synchronous=maybe",
             "sqlite:a?colour=red",
             "http://localhost:7400",
-            "postgres://localhost/x",
+            "mysql://localhost/x",
         ] {
             let error = Address::parse(url).unwrap_err();
             assert_eq!(error.field(), Some("url"), "{url}");

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use ff_core::agenda::{AgendaEntry, AgendaKey};
 use ff_core::change::{EndedEntry, Header};
 use ff_core::execution::Execution;
+use ff_core::inbox::{DeadLetter, Posted};
 use ff_core::key::{Ask, Dedup, DedupKey, Key};
 use ff_core::message::{Link, Message};
+use ff_core::payload::Payload;
 use ff_core::ready::Place;
 use ff_core::workspace::{Answer, Missed, Opening, SweepPage};
 use ff_core::{CommitId, ExecutionId, InstanceId, LaneName, Ms, Namespace, PartitionId};
 use ff_core::class::Class;
 use ff_store::{COMMITS_TOLD, KEYS_TOLD, Loaded, Version};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -43,25 +46,37 @@ pub(crate) fn encode(asks: &[Ask]) -> (Vec<Uuid>, Option<String>) {
             Ask::Opening => json!({ "ask": place, "is": "opening" }),
             Ask::Ready { lane, class, after, limit } => json!({
                 "ask": place, "is": "ready", "lane": lane, "class": class.to_string(), "rank": after.rank,
-                "number": int(after.number), "limit": limit,
+                "number": int(after.number), "limit": most(*limit),
             }),
             Ask::Agenda { after, limit } => {
-                json!({ "ask": place, "is": "agenda", "after": after, "limit": limit })
+                json!({ "ask": place, "is": "agenda", "after": after, "limit": most(*limit) })
             }
             Ask::Record(Key::Message(AgendaKey { due, subject })) => json!({
                 "ask": place, "is": "message", "due": due, "id": subject_id(subject),
             }),
+            Ask::Inbox { limit, bytes } => {
+                json!({ "ask": place, "is": "inbox", "limit": most(*limit), "bytes": most(*bytes) })
+            }
+            Ask::DeadLetters { after, limit } => {
+                json!({ "ask": place, "is": "dead_letters", "after": int(*after), "limit": most(*limit) })
+            }
             Ask::Changes { since } => json!({
-                "ask": place, "is": "changes", "since": since, "commits": COMMITS_TOLD, "keys": KEYS_TOLD,
+                "ask": place, "is": "changes", "since": int(*since), "commits": COMMITS_TOLD, "keys": KEYS_TOLD,
             }),
             Ask::Sweep { now, events_before, limit } => json!({
-                "ask": place, "is": "sweep", "now": now, "events_before": events_before, "limit": limit,
+                "ask": place, "is": "sweep", "now": now, "events_before": events_before,
+                "limit": most(*limit),
                 "packs": EVENT_PACKS_PER_SWEEP,
             }),
         });
     }
     let others = (!others.is_empty()).then(|| Value::Array(others).to_string());
     (executions, others)
+}
+
+/// A limit as the database can count.
+fn most(limit: usize) -> i64 {
+    int(limit as u64)
 }
 
 /// A row of the load function.
@@ -174,6 +189,17 @@ fn decode_one(ask: Ask, lines: &[Line<'_>], header: Header) -> Read<Answer> {
         Ask::Record(Key::Message(key)) => {
             Answer::Message(key, first.map(|it| record("message", it)).transpose()?)
         }
+        Ask::Inbox { .. } => {
+            let posted = lines.iter().map(|line| Ok(posted(line)?.0));
+            Answer::Inbox(posted.collect::<Read<_>>()?)
+        }
+        Ask::DeadLetters { .. } => {
+            let letters = lines.iter().map(|line| {
+                let (posted, reason) = posted(line)?;
+                Ok(DeadLetter { posted, reason: reason.unwrap_or_default(), at: column(line.0, 6)? })
+            });
+            Answer::DeadLetters(letters.collect::<Read<_>>()?)
+        }
         Ask::Changes { .. } => Answer::Changes(missed(lines, header)?.map(Box::new)),
         Ask::Sweep { .. } => Answer::Sweep(sweep(lines)?),
     })
@@ -240,6 +266,34 @@ fn other(key: Key, line: &Line<'_>) -> Read<Answer> {
             Answer::Message(key, there.map(|it| parse("message", it)).transpose()?.map(Arc::new))
         }
     })
+}
+
+/// The texts of a posted row, and why it is dead if it is.
+#[derive(Deserialize)]
+struct Texts {
+    kind: String,
+    namespace: Option<String>,
+    lane: Option<String>,
+    key: Option<String>,
+    options: Option<String>,
+    reason: Option<String>,
+}
+
+fn posted(line: &Line<'_>) -> Read<(Posted, Option<String>)> {
+    let texts: Texts = parse("inbox", line.s()?)?;
+    let bytes: &[u8] = column(line.0, 9)?;
+    let posted = Posted {
+        number: count(line.0, 4)?,
+        id: Some(ExecutionId(line.a()?)),
+        posted_at: column(line.0, 5)?,
+        kind: texts.kind,
+        input: Payload { content_type: line.t()?.into(), bytes: bytes::Bytes::copy_from_slice(bytes) },
+        namespace: texts.namespace,
+        lane: texts.lane,
+        key: texts.key,
+        options: texts.options,
+    };
+    Ok((posted, texts.reason))
 }
 
 fn link(line: &Line<'_>) -> Read<Link> {

@@ -7,6 +7,7 @@ use ff_core::change::{Changes, ExecutionChange};
 use ff_core::class::Class;
 use ff_core::event::Event;
 use ff_core::execution::Execution;
+use ff_core::inbox::Fate;
 use ff_core::ready::ReadyEntry;
 use ff_store::Commit;
 use serde::Serialize;
@@ -315,6 +316,14 @@ impl Rare {
             self.links.push(json!({
                 "partition": partition, "peer": link.peer, "sent": link.sent, "received": link.received,
             }));
+        }
+        for (number, fate) in &changes.inbox {
+            let reason = match fate {
+                Fate::Taken => None,
+                Fate::Dead { reason } => Some(reason),
+            };
+            let at = changes.header.now;
+            self.inbox.push(json!({ "partition": partition, "number": number, "reason": reason, "at": at }));
         }
         if let Some(below) = changes.events_trimmed_below {
             self.trims.push(json!({ "partition": partition, "below": below }));

@@ -20,6 +20,7 @@ impl Seen {
             next_event: 1,
             next_due: None,
             ready: Vec::new(),
+            inbox: false,
         };
         Seen((0..partitions).map(status).collect())
     }
@@ -33,6 +34,7 @@ impl Seen {
     /// Takes in what has changed and answers all.
     pub(crate) fn update(&mut self, rows: &[Row]) -> Read<(Ms, Vec<Status>)> {
         let mut now = 0;
+        self.0.iter_mut().for_each(|status| status.inbox = false);
         for row in rows {
             let partition: Option<i32> = column(row, 1)?;
             let found = partition.and_then(|it| usize::try_from(it).ok()).and_then(|it| self.0.get_mut(it));
@@ -54,7 +56,7 @@ impl Seen {
                     let (lane_name, class_name) = (lane(column(row, 6)?)?, class(column(row, 7)?)?);
                     status.ready.push((lane_name, class_name, count(row, 3)?));
                 }
-                _ => {}
+                _ => status.inbox = true,
             }
         }
         Ok((now, self.0.clone()))

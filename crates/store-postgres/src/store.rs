@@ -284,7 +284,14 @@ impl Store for PostgresStore {
         {
             // Sent now, not at the first poll: the order of calls is the order of commits.
             let writers = lock(&self.inner.writers);
-            for (places, commits) in shares(commits, writers.len(), &mut outcomes, self) {
+            let mut known = Vec::with_capacity(count);
+            for (place, commit) in commits.into_iter().enumerate() {
+                match self.partition(commit.partition) {
+                    Ok(_) => known.push((place, commit)),
+                    Err(error) => outcomes[place] = Some(Outcome::Failed(error)),
+                }
+            }
+            for (places, commits) in writer::shares(known, writers.len().max(1)) {
                 let (reply, answer) = oneshot::channel();
                 let share = usize::from(commits[0].partition.0) % writers.len().max(1);
                 let sent = writers.get(share).is_some_and(|it| it.send(Job { commits, reply }).is_ok());
@@ -442,35 +449,4 @@ impl Store for PostgresStore {
         });
         Box::pin(async move { drop(closing.await) })
     }
-}
-
-/// Splits commits into calls: by the connection that writes their partition, and so that no call has two of one
-/// partition. Each comes with the places of its commits in the list.
-fn shares(
-    commits: Vec<Commit>,
-    writers: usize,
-    outcomes: &mut [Option<Outcome>],
-    store: &PostgresStore,
-) -> Vec<(Vec<usize>, Vec<Commit>)> {
-    let writers = writers.max(1);
-    let mut calls: Vec<(Vec<usize>, Vec<Commit>)> = Vec::new();
-    for (place, commit) in commits.into_iter().enumerate() {
-        if let Err(error) = store.partition(commit.partition) {
-            outcomes[place] = Some(Outcome::Failed(error));
-            continue;
-        }
-        let share = usize::from(commit.partition.0) % writers;
-        let same_share = |call: &(Vec<usize>, Vec<Commit>)| {
-            call.1.first().is_some_and(|it| usize::from(it.partition.0) % writers == share)
-        };
-        // Behind the newest commit of its partition, never before it.
-        match calls.iter_mut().rev().find(|call| same_share(call)) {
-            Some((places, list)) if list.iter().all(|it| it.partition != commit.partition) => {
-                places.push(place);
-                list.push(commit);
-            }
-            _ => calls.push((vec![place], vec![commit])),
-        }
-    }
-    calls
 }

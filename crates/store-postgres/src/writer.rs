@@ -20,7 +20,7 @@ use crate::link::Link;
 use crate::stats::{Counters, add};
 
 /// The call of the commit function with all its arguments.
-static CALL: LazyLock<String> = LazyLock::new(|| {
+pub(crate) static CALL: LazyLock<String> = LazyLock::new(|| {
     let arguments: Vec<String> = (1..=COUNT + 2).map(|n| format!("${n}")).collect();
     format!("SELECT won, now_ms FROM flowfabric.commit_1({})", arguments.join(", "))
 });
@@ -30,6 +30,30 @@ static CALL: LazyLock<String> = LazyLock::new(|| {
 pub(crate) struct Job {
     pub(crate) commits: Vec<Commit>,
     pub(crate) reply: oneshot::Sender<Vec<Outcome>>,
+}
+
+/// Splits commits into calls: by the connection that writes their partition, and so that no call has two of one
+/// partition. Each comes with the places of its commits in the list.
+pub(crate) fn shares(
+    commits: impl IntoIterator<Item = (usize, Commit)>,
+    writers: usize,
+) -> Vec<(Vec<usize>, Vec<Commit>)> {
+    let mut calls: Vec<(Vec<usize>, Vec<Commit>)> = Vec::new();
+    for (place, commit) in commits {
+        let share = usize::from(commit.partition.0) % writers;
+        let same_share = |call: &(Vec<usize>, Vec<Commit>)| {
+            call.1.first().is_some_and(|it| usize::from(it.partition.0) % writers == share)
+        };
+        // Behind the newest commit of its partition, never before it.
+        match calls.iter_mut().rev().find(|call| same_share(call)) {
+            Some((places, list)) if list.iter().all(|it| it.partition != commit.partition) => {
+                places.push(place);
+                list.push(commit);
+            }
+            _ => calls.push((vec![place], vec![commit])),
+        }
+    }
+    calls
 }
 
 type InFlight = Pin<Box<dyn Future<Output = (oneshot::Sender<Vec<Outcome>>, Vec<Outcome>)> + Send>>;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use ff_scratch::{Database, test_bouncer, test_postgres};
+use ff_core::inbox::Posted;
+use ff_scratch::{Database, run_sql, test_bouncer, test_postgres};
 use ff_store::conformance::{Factory, Site};
 use ff_store::{ManualClock, Soon, Store};
 use ff_store_postgres::{Address, Options, PostgresStore};
@@ -15,7 +16,7 @@ struct Databases {
 struct OneDatabase {
     url: String,
     options: Options,
-    _database: Database,
+    database: Database,
 }
 
 impl Factory for Databases {
@@ -28,7 +29,7 @@ impl Factory for Databases {
                 false => database.url(),
             };
             let options = Options { partitions: Some(partitions), clock: Some(clock), ..Options::default() };
-            let site: Box<dyn Site> = Box::new(OneDatabase { url, options, _database: database });
+            let site: Box<dyn Site> = Box::new(OneDatabase { url, options, database });
             Ok(site)
         })
     }
@@ -43,6 +44,34 @@ impl Site for OneDatabase {
             Ok(store)
         })
     }
+
+    /// As an application does, which has a connection of its own.
+    fn post(&self, posted: Posted) -> Soon<'_, Result<(), String>> {
+        Box::pin(async move {
+            let text = |it: &Option<String>| it.as_ref().map_or("NULL".to_owned(), |it| quoted(it));
+            let hex: String = posted.input.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let insert = format!(
+                "INSERT INTO flowfabric.inbox (partition, number, id, posted_at, kind, namespace, lane, key, \
+                 options, content_type, input) OVERRIDING SYSTEM VALUE \
+                 VALUES ({}, {}, '{}', {}, {}, {}, {}, {}, {}, {}, '\\x{hex}')",
+                posted.partition(self.options.partitions.unwrap_or(1)),
+                posted.number,
+                posted.id.map(|id| id.to_string()).unwrap_or_default(),
+                posted.posted_at,
+                quoted(&posted.kind),
+                text(&posted.namespace),
+                text(&posted.lane),
+                text(&posted.key),
+                text(&posted.options),
+                quoted(&posted.input.content_type),
+            );
+            run_sql(&self.database.url(), &[&insert]).map(drop).map_err(|error| error.to_string())
+        })
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 mod direct {

@@ -44,15 +44,15 @@ pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
         let bed = Bed::make(args, setting, false).await?;
         bed.fill(count, |n| Submission::new(NOOP, &()).capability(&word(n)), |_| ()).await?;
         let bar = bar(&format!("routed, round {round}"), count as u64);
-        let before = bed.stats();
+        let before = bed.cost()?;
         let started = Instant::now();
         let share = args.concurrency / 5;
         let crews: Vec<Crew> =
-            crews().iter().map(|words| Crew::start(&bed.fabric, share.max(1), words)).collect();
-        bed.until_completed(count as u64, |done| bar.set_position(done)).await?;
+            crews().iter().map(|words| Crew::start(&bed, share.max(1), words)).collect();
+        bed.until_completed(0, count as u64, |done| bar.set_position(done)).await?;
         routed.push(rate(count, started.elapsed()));
         bar.finish_and_clear();
-        cost = (before, bed.stats());
+        cost = (before, bed.cost()?);
         for crew in crews {
             crew.stop().await?;
         }

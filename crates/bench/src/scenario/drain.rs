@@ -6,6 +6,7 @@ use flowfabric::Submission;
 
 use super::{add_store_cost, bar, of_rounds, rate};
 use crate::bed::{Bed, Crew, NOOP};
+use crate::ground::Kind;
 use crate::report::Report;
 use crate::{Args, Setting, raw};
 
@@ -19,23 +20,23 @@ pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
     for round in 1..=args.rounds {
         let bed = Bed::make(args, setting, false).await?;
         fill(&bed, count).await?;
-        let before = bed.stats();
+        let before = bed.cost()?;
         rounds.push(drain(&bed, args, count, &format!("drain, round {round}")).await?);
-        cost = (before, bed.stats());
+        cost = (before, bed.cost()?);
         problems.extend(bed.close().await?);
     }
     let mut report = of_rounds(rounds, count);
     report.problems = problems;
     add_store_cost(&mut report, cost.0, cost.1, count);
-    if setting.store == "sqlite" {
+    if setting.kind != Kind::Memory {
         let bed = Bed::make(args, setting, true).await?;
-        fill(&bed, count).await?;
-        let start = bed.folder.join("start.db");
-        bed.snapshot(&start).await?;
         bed.start_recording();
+        fill(&bed, count).await?;
+        let filled = bed.take_recorded();
+        let start = raw::Start::of(&bed, filled).await?;
         drain(&bed, args, count, "drain, recorded").await?;
         let recorded = bed.take_recorded();
-        raw::compare(&mut report, &start, recorded, count)?;
+        raw::compare(&mut report, start, recorded, count).await?;
         report.problems.extend(bed.close().await?);
     }
     Ok(report)
@@ -53,8 +54,8 @@ pub async fn drain(bed: &Bed, args: &Args, count: usize, name: &str) -> anyhow::
     let bar = bar(name, count as u64);
     let done_before = bed.completed().await?;
     let started = Instant::now();
-    let crew = Crew::start(&bed.fabric, args.concurrency, &[]);
-    bed.until_completed(done_before + count as u64, |done| bar.set_position(done - done_before)).await?;
+    let crew = Crew::start(&bed, args.concurrency, &[]);
+    bed.until_completed(done_before, count as u64, |done| bar.set_position(done)).await?;
     let rate = rate(count, started.elapsed());
     bar.finish_and_clear();
     crew.stop().await?;

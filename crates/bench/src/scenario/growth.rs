@@ -3,7 +3,6 @@
 //! The work that waits is in the measured lane and class, with mixed priorities, and each measurement is made
 //! by a new process, so that nothing is in memory that a restarted server would not have.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -13,6 +12,7 @@ use super::drain::drain;
 use super::{bar, of_rounds};
 use crate::bed::{Bed, NOOP};
 use crate::figures::{median, rss_mib};
+use crate::ground::Kind;
 use crate::report::Report;
 use crate::{Args, Setting};
 
@@ -23,7 +23,8 @@ const WAITING: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const MANY: usize = 100_000;
 
 pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
-    anyhow::ensure!(setting.store == "sqlite", "growth restarts the process, so it needs sqlite");
+    let lasting = setting.kind != Kind::Memory;
+    anyhow::ensure!(lasting, "growth restarts the process, so it needs a store that outlives it");
     let most = args.count.unwrap_or(1_000_000);
     let mut report = Report::default();
     let mut rates = Vec::new();
@@ -89,11 +90,11 @@ async fn one(
     let mixed = |n: usize| Submission::new(NOOP, &()).priority((n % 7) as i32 - 3);
     bed.fill(waiting, mixed, |sent| progress.set_position(sent as u64)).await?;
     progress.finish_and_clear();
-    let file = bed.folder.join("bench.db");
+    let place = bed.ground.place().context("a store that another process finds")?;
     bed.fabric.shutdown(Duration::from_secs(30)).await;
     let mut rates = Vec::with_capacity(times);
     for _ in 0..times {
-        let measured = measure_in_new_process(&file, args).await?;
+        let measured = measure_in_new_process(&place, args).await?;
         let number = |name: &str| measured[name].as_f64().unwrap_or(0.0);
         if waiting >= 1_000_000 {
             report.more.insert("MiB, 1 M waiting".to_owned(), number("rss_open_mib"));
@@ -106,12 +107,12 @@ async fn one(
     Ok(rates)
 }
 
-async fn measure_in_new_process(file: &Path, args: &Args) -> anyhow::Result<serde_json::Value> {
-    let (file, concurrency) = (file.to_owned(), args.concurrency.to_string());
+async fn measure_in_new_process(place: &str, args: &Args) -> anyhow::Result<serde_json::Value> {
+    let (place, concurrency) = (place.to_owned(), args.concurrency.to_string());
     let run = move || {
         std::process::Command::new(std::env::current_exe()?)
             .args(["bench", "--concurrency", &concurrency, "--measure"])
-            .arg(file)
+            .arg(place)
             .output()
     };
     let output = tokio::task::spawn_blocking(run).await??;
@@ -122,8 +123,8 @@ async fn measure_in_new_process(file: &Path, args: &Args) -> anyhow::Result<serd
 }
 
 /// The measuring process: drains what is there, at most [`MEASURED`], and prints what it saw.
-pub async fn measure(file: &Path, args: &Args) -> anyhow::Result<()> {
-    let bed = Bed::open(file).await?;
+pub async fn measure(place: &str, args: &Args) -> anyhow::Result<()> {
+    let bed = Bed::on(place).await?;
     let filter = flowfabric::Filter { states: vec![flowfabric::PublicState::Waiting], ..Default::default() };
     let waiting = bed.fabric.count(&filter).await?.count as usize;
     let rss_open_mib = rss_mib();

@@ -10,10 +10,10 @@ pub mod submit;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ff_store_sqlite::Stats;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::figures::{median, rss_mib};
+use crate::ground::{Cost, Kind};
 use crate::report::{PerExecution, Report};
 use crate::{Args, Setting};
 
@@ -78,7 +78,7 @@ impl Scenario {
             Scenario::Growth => growth::run(args, setting).await,
         }?;
         report.scenario = self.word().to_owned();
-        report.store = setting.store.clone();
+        report.store = setting.kind.word().to_owned();
         report.rss_mib = report.rss_mib.max(rss_mib());
         report.settings.extend(settings(args, setting));
         Ok(report)
@@ -87,7 +87,11 @@ impl Scenario {
 
 fn settings(args: &Args, setting: &Setting) -> BTreeMap<String, String> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let synchronous = if setting.store == "sqlite" { "full" } else { "none" };
+    let synchronous = match setting.kind {
+        Kind::Memory => "none",
+        Kind::Sqlite => "full",
+        Kind::Postgres => "on, fsync on",
+    };
     [
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("build", if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned()),
@@ -123,7 +127,7 @@ pub fn rate(count: usize, time: Duration) -> f64 {
 }
 
 /// What the store did between two looks, for one execution.
-pub fn add_store_cost(report: &mut Report, before: Option<Stats>, after: Option<Stats>, count: usize) {
+pub fn add_store_cost(report: &mut Report, before: Option<Cost>, after: Option<Cost>, count: usize) {
     let (Some(before), Some(after)) = (before, after) else { return };
     let per = |before: u64, after: u64| (after - before) as f64 / count.max(1) as f64;
     report.per_execution = Some(PerExecution {
@@ -131,6 +135,7 @@ pub fn add_store_cost(report: &mut Report, before: Option<Stats>, after: Option<
         statements: per(before.statements, after.statements),
         rows: per(before.rows, after.rows),
         wal_bytes: per(before.wal_bytes, after.wal_bytes),
+        server_cpu_ms: before.server_cpu_ms.zip(after.server_cpu_ms).map(|(before, after)| per(before, after)),
         raw_rows: None,
     });
     let earlier: BTreeMap<u64, u64> = before.batches.into_iter().collect();

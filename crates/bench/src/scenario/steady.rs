@@ -15,8 +15,8 @@ const CALLERS: usize = 512;
 
 pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
     let bed = Bed::make(args, setting, false).await?;
-    let crew = Crew::start(&bed.fabric, args.concurrency, &[]);
-    let before = bed.stats();
+    let crew = Crew::start(&bed, args.concurrency, &[]);
+    let before = bed.cost()?;
     let time = Duration::from_secs(args.seconds);
     let bar = bar("steady", args.seconds * 10);
     let count = Arc::new(AtomicU64::new(0));
@@ -51,7 +51,7 @@ pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
     let mut report = of_rounds(vec![rate(done, elapsed)], done);
     report.p50_ms = percentile_ms(&latencies, 0.5);
     report.p99_ms = percentile_ms(&latencies, 0.99);
-    add_store_cost(&mut report, before, bed.stats(), done);
+    add_store_cost(&mut report, before, bed.cost()?, done);
     report.more.insert("callers".to_owned(), CALLERS as f64);
     crew.stop().await?;
     report.problems = bed.close().await?;

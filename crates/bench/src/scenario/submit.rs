@@ -20,7 +20,7 @@ pub async fn single(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
     let mut report = Report::default();
     for callers in [16, 64] {
         let bar = bar(&format!("{callers} callers"), count as u64);
-        let before = bed.stats();
+        let before = bed.cost()?;
         let started = Instant::now();
         let tasks: Vec<_> = (0..callers)
             .map(|n| {
@@ -52,7 +52,7 @@ pub async fn single(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
         if callers == 64 {
             report.more.insert("rate with 16 callers".to_owned(), sixteen);
         }
-        add_store_cost(&mut report, before, bed.stats(), count);
+        add_store_cost(&mut report, before, bed.cost()?, count);
     }
     report.problems = bed.close().await?;
     Ok(report)
@@ -66,7 +66,7 @@ pub async fn bulk(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
     for round in 1..=args.rounds {
         let bed = Bed::make(args, setting, false).await?;
         let bar = bar(&format!("bulk, round {round}"), count as u64);
-        let before = bed.stats();
+        let before = bed.cost()?;
         let started = Instant::now();
         // Two callers, so that one prepares its thousand while the other's is being written.
         let half = |from: usize, to: usize| {
@@ -89,7 +89,7 @@ pub async fn bulk(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
         tokio::try_join!(half(0, count / 2), half(count / 2, count))?;
         rounds.push(rate(count, started.elapsed()));
         bar.finish_and_clear();
-        cost = (before, bed.stats());
+        cost = (before, bed.cost()?);
         problems.extend(bed.close().await?);
     }
     let mut report = of_rounds(rounds, count);

@@ -1,6 +1,7 @@
 //! `flowfabric bench`
 
 use clap::Args;
+use ff_bench::{Kind, Setting};
 
 use crate::problem::Problem;
 use crate::settings::Settings;
@@ -12,7 +13,10 @@ use crate::settings::Settings;
   flowfabric bench --scenario submit --count 20000
   flowfabric bench --scenario steady --seconds 30 --store memory: --json
 
-Each round has a fresh store, in memory if --store says memory: and in a file in --folder otherwise.")]
+  flowfabric bench --scenario drain --store postgres:
+
+Each round has a fresh store: in memory if --store says memory:, in a database of its own if it says postgres: (on a
+private server that is started for it) or postgres://…, and in a file in --folder otherwise.")]
 pub struct Bench {
     #[command(flatten)]
     args: ff_bench::Args,
@@ -20,8 +24,13 @@ pub struct Bench {
 
 impl Bench {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
-        let store = if settings.store.starts_with("memory:") { "memory" } else { "sqlite" };
-        let setting = ff_bench::Setting { store: store.to_owned(), json: settings.json };
+        let (kind, server) = match settings.store.split_once(':') {
+            Some(("memory", _)) => (Kind::Memory, None),
+            Some(("postgres" | "postgresql", "")) => (Kind::Postgres, None),
+            Some(("postgres" | "postgresql", _)) => (Kind::Postgres, Some(settings.store.clone())),
+            _ => (Kind::Sqlite, None),
+        };
+        let setting = Setting { kind, server, json: settings.json };
         ff_bench::main(self.args, setting).await.map_err(|error| Problem::error(format!("{error:#}")))
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use ff_store::Store as _;
+use ff_store_postgres::{Address, Migrated, PostgresStore};
 use ff_store_sqlite::{Options, SqliteStore};
 use serde_json::json;
 
@@ -12,11 +13,14 @@ use crate::session::sqlite_path;
 use crate::settings::Settings;
 use crate::view;
 
-/// Look after the file of a store
+/// Look after a store: its schema, its file
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
+  flowfabric store migrate --store postgres://owner@db.example/jobs
   flowfabric store backup /backups/jobs.db
-  flowfabric store check")]
+  flowfabric store check
+
+Backup and check are for files; PostgreSQL has pg_dump and pg_basebackup, see docs/postgres.md.")]
 pub struct Store {
     #[command(subcommand)]
     what: What,
@@ -24,6 +28,8 @@ pub struct Store {
 
 #[derive(Subcommand, Debug)]
 enum What {
+    /// Create the schema or bring it up to date; opening a store does the same if its role may
+    Migrate,
     /// Copy the store, while it is in use, into a new file
     Backup {
         /// The new file; it must not exist
@@ -35,10 +41,14 @@ enum What {
 
 impl Store {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
+        if matches!(self.what, What::Migrate) {
+            return migrate(settings).await;
+        }
         let store = open(&settings.store).await?;
         let result = match self.what {
             What::Backup { file } => backup(&store, file, settings.json).await,
             What::Check => check(&store, settings.json).await,
+            What::Migrate => Ok(()),
         };
         store.close().await;
         result
@@ -54,6 +64,31 @@ pub async fn open(url: &str) -> Result<SqliteStore, Problem> {
     }
     let open = tokio::task::spawn_blocking(move || SqliteStore::open(path, Options::default())).await;
     Ok(open.map_err(|error| Problem::error(error.to_string()))??)
+}
+
+async fn migrate(settings: &Settings) -> Result<(), Problem> {
+    if sqlite_path(&settings.store).is_some() {
+        // A file has one owner, and opening it is all there is to do.
+        open(&settings.store).await?.close().await;
+        return match settings.json {
+            true => view::document(&json!({ "up_to_date": true })),
+            false => view::line("the schema is up to date"),
+        };
+    }
+    if !settings.store.trim().starts_with("postgres") {
+        let text = format!("store is {:?}; this command needs postgres://… or sqlite:PATH", settings.store);
+        return Err(Problem::invalid(text));
+    }
+    let address = Address::parse(&settings.store)?;
+    let Migrated { from, to } = PostgresStore::migrate(address, ff_store_postgres::Options::default()).await?;
+    if settings.json {
+        return view::document(&json!({ "from": from, "to": to }));
+    }
+    view::line(&match from {
+        0 => format!("created schema {to}"),
+        _ if from == to => format!("schema {to} is up to date"),
+        _ => format!("migrated from schema {from} to {to}"),
+    })
 }
 
 async fn backup(store: &SqliteStore, file: PathBuf, json: bool) -> Result<(), Problem> {

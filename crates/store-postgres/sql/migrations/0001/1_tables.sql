@@ -184,7 +184,8 @@ CREATE TABLE events (
     PRIMARY KEY (partition, first)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2);
 
--- Submissions that applications made in transactions of their own, until a server takes them in.
+-- Submissions that applications made in transactions of their own, until a server takes them in. Use the
+-- function flowfabric.submit, which fills in id and partition.
 CREATE TABLE inbox (
     partition    integer NOT NULL,
     number       bigint  GENERATED ALWAYS AS IDENTITY,
@@ -194,26 +195,28 @@ CREATE TABLE inbox (
     namespace    text,
     lane         text,
     key          text,
+    options      text,
     content_type text    NOT NULL,
     input        bytea   NOT NULL,
-    options      text    NOT NULL,
     PRIMARY KEY (partition, number)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 -- Submissions that were wrong, and why.
 CREATE TABLE dead_letters (
-    number       bigint  PRIMARY KEY,
+    partition    integer NOT NULL,
+    number       bigint  NOT NULL,
     id           uuid    NOT NULL,
     posted_at    bigint  NOT NULL,
-    dead_at      bigint  NOT NULL,
-    reason       text    NOT NULL,
     kind         text    NOT NULL,
     namespace    text,
     lane         text,
     key          text,
+    options      text,
     content_type text    NOT NULL,
     input        bytea   NOT NULL,
-    options      text    NOT NULL
+    reason       text    NOT NULL,
+    at           bigint  NOT NULL,
+    PRIMARY KEY (partition, number)
 );
 
 -- Processes that serve this store, and when each last said so. Nothing correct depends on it: it only lets
@@ -223,3 +226,12 @@ CREATE TABLE servers (
     entered_at bigint NOT NULL,
     seen_at    bigint NOT NULL
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 100);
+
+-- Packs of events are large and alike; the quick compression, where the server was built with it.
+DO $$
+BEGIN
+    ALTER TABLE flowfabric.events ALTER body SET COMPRESSION lz4;
+EXCEPTION WHEN feature_not_supported OR invalid_parameter_value THEN
+    NULL;
+END
+$$;

@@ -274,7 +274,6 @@ AS $$
 #variable_conflict use_column
 DECLARE
     r record;
-    v_kept text;
 BEGIN
     INSERT INTO attempts (execution, number, record)
     SELECT u.execution, u.number, u.record
@@ -329,14 +328,20 @@ BEGIN
         SELECT r.partition, r.below, kept.last, kept.at, '[' || kept.body || ']' FROM kept;
     END LOOP;
 
-    FOR r IN SELECT * FROM jsonb_to_recordset(rare -> 'inbox') AS u(partition integer, number bigint, reason text)
-              WHERE u.partition = ANY (won) LOOP
-        WITH gone AS (DELETE FROM inbox AS i WHERE i.partition = r.partition AND i.number = r.number RETURNING i.*)
-        INSERT INTO dead_letters (number, id, posted_at, dead_at, reason, kind, namespace, lane, key, content_type,
-                                  input, options)
-        SELECT number, id, posted_at, p_now, r.reason, kind, namespace, lane, key, content_type, input, options
-          FROM gone WHERE r.reason IS NOT NULL;
-    END LOOP;
+    WITH fates AS MATERIALIZED (
+        SELECT u.partition, u.number, u.reason, u.at, t.address
+          FROM jsonb_to_recordset(rare -> 'inbox')
+               AS u(partition integer, number bigint, reason text, at bigint),
+               LATERAL (SELECT x.ctid AS address FROM inbox AS x
+                         WHERE x.partition = u.partition AND x.number = u.number LIMIT 1) AS t
+         WHERE u.partition = ANY (won)),
+    gone AS (
+        DELETE FROM inbox USING fates WHERE inbox.ctid = fates.address
+        RETURNING inbox.*, fates.reason, fates.at)
+    INSERT INTO dead_letters (partition, number, id, posted_at, kind, namespace, lane, key, options, content_type,
+                              input, reason, at)
+    SELECT partition, number, id, posted_at, kind, namespace, lane, key, options, content_type, input, reason, at
+      FROM gone WHERE reason IS NOT NULL;
 
     -- Old commit rows go from the back, in steps.
     FOR r IN SELECT * FROM jsonb_to_recordset(rare -> 'prune')

@@ -333,13 +333,26 @@ BEGIN
                                                  (v_ask ->> 'since')::bigint, (v_ask ->> 'commits')::bigint,
                                                  (v_ask ->> 'keys')::bigint);
         WHEN 'inbox' THEN
+            -- Up to the row with which the inputs together have so many bytes.
             RETURN QUERY
             SELECT 'posted', v_place, x.id, NULL::uuid, x.number, x.posted_at, NULL::bigint,
                    json_build_object('kind', x.kind, 'namespace', x.namespace, 'lane', x.lane, 'key', x.key,
                                      'options', x.options)::text,
                    x.content_type, x.input
-              FROM inbox AS x WHERE x.partition = p_partition ORDER BY x.number
-             LIMIT (v_ask ->> 'limit')::bigint;
+              FROM (SELECT n.*, sum(octet_length(n.input)) OVER (ORDER BY n.number) - octet_length(n.input) AS before
+                      FROM (SELECT * FROM inbox AS i WHERE i.partition = p_partition ORDER BY i.number
+                             LIMIT (v_ask ->> 'limit')::bigint) AS n) AS x
+             WHERE x.before < (v_ask ->> 'bytes')::bigint
+             ORDER BY x.number;
+        WHEN 'dead_letters' THEN
+            RETURN QUERY
+            SELECT 'dead', v_place, x.id, NULL::uuid, x.number, x.posted_at, x.at,
+                   json_build_object('kind', x.kind, 'namespace', x.namespace, 'lane', x.lane, 'key', x.key,
+                                     'options', x.options, 'reason', x.reason)::text,
+                   x.content_type, x.input
+              FROM dead_letters AS x
+             WHERE x.partition = p_partition AND x.number > (v_ask ->> 'after')::bigint
+             ORDER BY x.number LIMIT (v_ask ->> 'limit')::bigint;
         END CASE;
     END LOOP;
 END

@@ -19,7 +19,7 @@ RETURN encode(
 -- else.
 CREATE FUNCTION submit(
     kind text, input jsonb DEFAULT 'null', lane text DEFAULT NULL, key text DEFAULT NULL,
-    namespace text DEFAULT NULL, options jsonb DEFAULT '{}') RETURNS uuid
+    namespace text DEFAULT NULL, options jsonb DEFAULT NULL) RETURNS uuid
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = flowfabric, pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -45,9 +45,9 @@ BEGIN
         v_route := get_byte(v_digest, 0) * 256 + get_byte(v_digest, 1);
     END IF;
     v_id := new_id(v_now, v_route);
-    INSERT INTO inbox (partition, id, posted_at, kind, namespace, lane, key, content_type, input, options)
-    VALUES (v_route % v_partitions, v_id, v_now, kind, namespace, lane, key, 'application/json',
-            convert_to(coalesce(input, 'null')::text, 'UTF8'), coalesce(options, '{}')::text);
+    INSERT INTO inbox (partition, id, posted_at, kind, namespace, lane, key, options, content_type, input)
+    VALUES (v_route % v_partitions, v_id, v_now, kind, namespace, lane, key, options::text, 'application/json',
+            convert_to(coalesce(input, 'null')::text, 'UTF8'));
     RETURN v_id;
 END
 $$;

@@ -63,6 +63,6 @@ SELECT partition, number, id, as_time(at_ms) AS at, next_event, as_time(sweep_at
   FROM commits;
 
 CREATE VIEW dead_letters_view AS
-SELECT number, id, as_time(posted_at) AS posted_at, as_time(dead_at) AS dead_at, reason, kind, namespace, lane, key,
+SELECT number, id, as_time(posted_at) AS posted_at, as_time(at) AS dead_at, reason, kind, namespace, lane, key,
        convert_from(input, 'UTF8') AS input, options
   FROM dead_letters;
