@@ -101,25 +101,23 @@ impl Bed {
         Ok(self.fabric.count(&filter).await?.count)
     }
 
-    /// Waits until `count` executions of which handlers have run `count - before` have ended durably. The store is
-    /// asked only at the end, so that asking is not part of what is measured.
+    /// Waits until `count` executions more than `before` have ended durably. The store is asked only when the
+    /// handlers have run all of them, so that asking is not part of what is measured.
     pub async fn until_completed(&self, before: u64, count: u64, each: impl Fn(u64)) -> anyhow::Result<()> {
+        let handled_before = before.min(self.handled.load(Ordering::Relaxed));
         let mut last = (0, Instant::now());
         loop {
-            let mut done = self.handled.load(Ordering::Relaxed);
-            each(done.min(count));
-            if done >= count {
-                done = count + self.completed().await?;
-                if done >= count + before + count {
-                    return Ok(());
-                }
+            let handled = self.handled.load(Ordering::Relaxed).saturating_sub(handled_before);
+            each(handled.min(count));
+            if handled >= count && self.completed().await? >= before + count {
+                return Ok(());
             }
-            if done > last.0 {
-                last = (done, Instant::now());
+            if handled > last.0 {
+                last = (handled, Instant::now());
             }
             anyhow::ensure!(
                 last.1.elapsed() < Duration::from_secs(60),
-                "no progress for a minute at {done} of {count}"
+                "no progress for a minute at {handled} of {count}"
             );
             tokio::time::sleep(Duration::from_millis(2)).await;
         }

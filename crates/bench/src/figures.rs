@@ -32,7 +32,9 @@ pub fn cpu_ms_of_family(pid: u32) -> Option<u64> {
     let own = ticks(pid)?;
     let mut total = own.0 + own.1;
     for entry in std::fs::read_dir("/proc").ok()?.flatten() {
-        let Some(child) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Some(child) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
         if let Some((worked, _, parent)) = ticks_and_parent(child)
             && parent == pid
         {

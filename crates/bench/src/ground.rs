@@ -42,10 +42,19 @@ pub struct Cost {
 #[derive(Debug)]
 pub enum Ground {
     Memory(Arc<MemoryStore>),
-    Sqlite { store: Arc<SqliteStore>, file: PathBuf },
-    Postgres { store: Arc<PostgresStore>, database: Arc<Database> },
+    Sqlite {
+        store: Arc<SqliteStore>,
+        file: PathBuf,
+    },
+    Postgres {
+        store: Arc<PostgresStore>,
+        database: Arc<Database>,
+    },
     /// A database that another process looks after.
-    Lent { store: Arc<PostgresStore>, url: String },
+    Lent {
+        store: Arc<PostgresStore>,
+        url: String,
+    },
 }
 
 impl Ground {
@@ -111,7 +120,10 @@ impl Ground {
                     statements: stats.calls + stats.reads,
                     rows: stats.rows,
                     wal_bytes,
-                    server_cpu_ms: SERVER.get().and_then(Cluster::pid).and_then(crate::figures::cpu_ms_of_family),
+                    server_cpu_ms: SERVER
+                        .get()
+                        .and_then(Cluster::pid)
+                        .and_then(crate::figures::cpu_ms_of_family),
                     batches: stats.batches,
                 })
             }

@@ -113,7 +113,10 @@ mod tests {
         assert_eq!(address.partitions, Some(4));
         let error = Address::parse("postgres://ada:secret@localhost/jobs?sslmode=maybe").unwrap_err();
         assert_eq!(error.field(), Some("url"));
-        assert!(error.to_string().contains("sslmode=maybe") && !error.to_string().contains("secret"), "{error}");
+        assert!(
+            error.to_string().contains("sslmode=maybe") && !error.to_string().contains("secret"),
+            "{error}"
+        );
     }
 
     #[test]

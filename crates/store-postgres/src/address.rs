@@ -49,7 +49,8 @@ impl Address {
             match (key, value) {
                 ("partitions", _) => {
                     let count = value.parse::<u16>().ok().filter(|count| *count > 0);
-                    let problem = || bad(format!("has partitions={value}, which is no number from 1 to 65535"));
+                    let problem =
+                        || bad(format!("has partitions={value}, which is no number from 1 to 65535"));
                     partitions = Some(count.ok_or_else(problem)?);
                 }
                 ("sslmode", "verify-ca") => verify = Verify::Authority,

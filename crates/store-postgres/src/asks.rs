@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ff_core::agenda::{AgendaEntry, AgendaKey};
 use ff_core::change::{EndedEntry, Header};
+use ff_core::class::Class;
 use ff_core::execution::Execution;
 use ff_core::inbox::{DeadLetter, Posted};
 use ff_core::key::{Ask, Dedup, DedupKey, Key};
@@ -13,7 +14,6 @@ use ff_core::payload::Payload;
 use ff_core::ready::Place;
 use ff_core::workspace::{Answer, Missed, Opening, SweepPage};
 use ff_core::{CommitId, ExecutionId, InstanceId, LaneName, Ms, Namespace, PartitionId};
-use ff_core::class::Class;
 use ff_store::{COMMITS_TOLD, KEYS_TOLD, Loaded, Version};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -246,8 +246,7 @@ fn missed(lines: &[Line<'_>], header: Header) -> Read<Option<Missed>> {
         }
     }
     missed.executions.sort_unstable_by_key(|(id, _)| *id);
-    let others =
-        missed.dedup.len() + missed.lanes.len() + missed.workers.len() + missed.messages.len();
+    let others = missed.dedup.len() + missed.lanes.len() + missed.workers.len() + missed.messages.len();
     Ok((missed.executions.len() + others <= KEYS_TOLD).then_some(missed))
 }
 

@@ -95,7 +95,9 @@ type Encoded = Result<(), serde_json::Error>;
 
 impl<'a> Columns<'a> {
     /// The columns of commits of different partitions.
-    pub(crate) fn of(commits: impl IntoIterator<Item = &'a Commit>) -> Result<Columns<'a>, serde_json::Error> {
+    pub(crate) fn of(
+        commits: impl IntoIterator<Item = &'a Commit>,
+    ) -> Result<Columns<'a>, serde_json::Error> {
         let mut columns = Columns::default();
         let mut rare = Rare::default();
         for commit in commits {
@@ -128,9 +130,8 @@ impl<'a> Columns<'a> {
         self.c_others.push(others);
         if number.is_multiple_of(PRUNE_EVERY) && number > KEPT_VERSIONS {
             let upto = number - KEPT_VERSIONS;
-            rare.prune.push(
-                json!({ "partition": partition, "upto": upto, "before": KEPT_MS, "most": PRUNE_ROWS }),
-            );
+            rare.prune
+                .push(json!({ "partition": partition, "upto": upto, "before": KEPT_MS, "most": PRUNE_ROWS }));
         }
         if number.is_multiple_of(ZEROS_EVERY) {
             rare.zeros.push(json!({ "partition": partition }));

@@ -37,7 +37,9 @@ pub(crate) fn explain(place: &str, error: &Error) -> StoreError {
     let unavailable = |text: &str| StoreError::Unavailable(format!("{place}: {message}: {text}"));
     let unusable = |text: &str| StoreError::Unusable(format!("{place}: {message}: {text}"));
     match code.code() {
-        "28P01" | "28000" => unusable("check user and password in the address, and pg_hba.conf on the server"),
+        "28P01" | "28000" => {
+            unusable("check user and password in the address, and pg_hba.conf on the server")
+        }
         "3D000" => unusable("create the database first, with createdb, or give the name of one that exists"),
         "42501" => unusable(
             "this role lacks rights: let the owner of the database run `flowfabric store migrate` and grant what \
@@ -49,7 +51,9 @@ pub(crate) fn explain(place: &str, error: &Error) -> StoreError {
         ),
         "53300" => unavailable("the server has no free connection: raise max_connections or use PgBouncer"),
         "53100" => unavailable("its disk is full; it works again when there is room"),
-        "57014" => unavailable("the statement was cancelled or ran into statement_timeout; it is tried again"),
+        "57014" => {
+            unavailable("the statement was cancelled or ran into statement_timeout; it is tried again")
+        }
         "40001" | "40P01" | "55P03" => unavailable("another transaction was in the way; it is tried again"),
         "42883" | "42P01" | "3F000" => {
             unusable("the schema is not there or incomplete: run `flowfabric store migrate`")

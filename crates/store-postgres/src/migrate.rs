@@ -152,9 +152,8 @@ pub(crate) async fn migrate(
     }
     if from == 0 {
         let partitions = options.partitions.unwrap_or(PARTITIONS);
-        let insert = format!(
-            "INSERT INTO flowfabric.store (id, partitions) VALUES (gen_random_uuid(), {partitions})"
-        );
+        let insert =
+            format!("INSERT INTO flowfabric.store (id, partitions) VALUES (gen_random_uuid(), {partitions})");
         transaction.batch_execute(&insert).await.map_err(explain)?;
     }
     transaction.commit().await.map_err(explain)?;

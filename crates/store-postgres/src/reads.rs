@@ -53,7 +53,8 @@ pub(crate) async fn payloads(client: &Client, keys: &[PayloadKey]) -> Read<Vec<O
 }
 
 pub(crate) async fn attempts(client: &Client, id: ExecutionId) -> Read<Vec<Attempt>> {
-    let rows = client.query_typed("SELECT record FROM flowfabric.attempts_1($1)", &[(&id.0, Type::UUID)]).await?;
+    let rows =
+        client.query_typed("SELECT record FROM flowfabric.attempts_1($1)", &[(&id.0, Type::UUID)]).await?;
     rows.iter().map(|row| json("attempt", column(row, 0)?)).collect()
 }
 
@@ -123,7 +124,8 @@ pub(crate) async fn counts(client: &Client, partitions: u16) -> Read<Vec<(CountK
     for row in &rows {
         let state: &str = column(row, 3)?;
         let key = CountKey {
-            namespace: Namespace::parse(column(row, 0)?).map_err(|e| unreadable("namespace", e.to_string()))?,
+            namespace: Namespace::parse(column(row, 0)?)
+                .map_err(|e| unreadable("namespace", e.to_string()))?,
             lane: lane(column(row, 1)?)?,
             kind: Kind::parse(column(row, 2)?).map_err(|e| unreadable("kind", e.to_string()))?,
             state: PublicState::from_word(state).ok_or_else(|| unreadable("state", state.to_owned()))?,

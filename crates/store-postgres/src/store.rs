@@ -9,9 +9,7 @@ use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
 use ff_core::query::{CountKey, Page, PageAsk};
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
-use ff_store::{
-    Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written,
-};
+use ff_store::{Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::Client;
@@ -335,8 +333,12 @@ impl Store for PostgresStore {
         };
         let now = self.now();
         self.ask(move |client| async move {
-            let params: [Param<'_>; 4] =
-                [(&now, Type::INT8), (&partition, Type::INT4), (&server.0, Type::UUID), (&for_ms, Type::INT8)];
+            let params: [Param<'_>; 4] = [
+                (&now, Type::INT8),
+                (&partition, Type::INT4),
+                (&server.0, Type::UUID),
+                (&for_ms, Type::INT8),
+            ];
             let row = client.query_typed_one("SELECT flowfabric.turn_1($1, $2, $3, $4)", &params).await?;
             column(&row, 0)
         })

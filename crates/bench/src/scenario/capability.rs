@@ -47,8 +47,7 @@ pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
         let before = bed.cost()?;
         let started = Instant::now();
         let share = args.concurrency / 5;
-        let crews: Vec<Crew> =
-            crews().iter().map(|words| Crew::start(&bed, share.max(1), words)).collect();
+        let crews: Vec<Crew> = crews().iter().map(|words| Crew::start(&bed, share.max(1), words)).collect();
         bed.until_completed(0, count as u64, |done| bar.set_position(done)).await?;
         routed.push(rate(count, started.elapsed()));
         bar.finish_and_clear();

@@ -54,7 +54,7 @@ pub async fn drain(bed: &Bed, args: &Args, count: usize, name: &str) -> anyhow::
     let bar = bar(name, count as u64);
     let done_before = bed.completed().await?;
     let started = Instant::now();
-    let crew = Crew::start(&bed, args.concurrency, &[]);
+    let crew = Crew::start(bed, args.concurrency, &[]);
     bed.until_completed(done_before, count as u64, |done| bar.set_position(done)).await?;
     let rate = rate(count, started.elapsed());
     bar.finish_and_clear();

@@ -135,7 +135,10 @@ pub fn add_store_cost(report: &mut Report, before: Option<Cost>, after: Option<C
         statements: per(before.statements, after.statements),
         rows: per(before.rows, after.rows),
         wal_bytes: per(before.wal_bytes, after.wal_bytes),
-        server_cpu_ms: before.server_cpu_ms.zip(after.server_cpu_ms).map(|(before, after)| per(before, after)),
+        server_cpu_ms: before
+            .server_cpu_ms
+            .zip(after.server_cpu_ms)
+            .map(|(before, after)| per(before, after)),
         raw_rows: None,
     });
     let earlier: BTreeMap<u64, u64> = before.batches.into_iter().collect();

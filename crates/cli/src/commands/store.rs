@@ -80,7 +80,8 @@ async fn migrate(settings: &Settings) -> Result<(), Problem> {
         return Err(Problem::invalid(text));
     }
     let address = Address::parse(&settings.store)?;
-    let Migrated { from, to } = PostgresStore::migrate(address, ff_store_postgres::Options::default()).await?;
+    let Migrated { from, to } =
+        PostgresStore::migrate(address, ff_store_postgres::Options::default()).await?;
     if settings.json {
         return view::document(&json!({ "from": from, "to": to }));
     }
