@@ -1,7 +1,7 @@
 //! The in-process API: commands, polls, reads, waits, subscriptions.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use ff_core::attempt::Attempt;
@@ -29,6 +29,9 @@ use crate::explain::{Explanation, explain};
 use crate::failure::Failure;
 use crate::machine::MachineStats;
 use crate::subscription::{EventFilter, Start, SubscribeError, Subscription};
+
+/// How many new executions in a row go to one partition.
+const ROUTE_RUN: usize = 32;
 
 /// How many records a filtered count looks at before it says "more".
 pub const COUNT_MAX: usize = 10_000;
@@ -60,15 +63,19 @@ impl Engine {
         let (_, statuses) = store.status().await?;
         let seed = random_seed();
         let server = format!("{:016x}", mix(seed));
-        store.beat(server.clone()).await?;
+        let alive = store.beat(server.clone()).await?;
         let shared = Arc::new(Shared {
             next_events: statuses.iter().map(|status| AtomicU64::new(status.next_event)).collect(),
             changed: Notify::new(),
             subscribers: AtomicUsize::new(0),
+            preferred: RwLock::default(),
         });
         let (requests, receiver) = mpsc::unbounded_channel();
-        let driver = Driver::new(store.clone(), config.clone(), shared.clone(), receiver, mix(seed ^ 1));
-        spawn_driver(driver, server.clone())?;
+        let (name, seed_of_driver) = (server.clone(), mix(seed ^ 1));
+        let mut driver =
+            Driver::new(store.clone(), config.clone(), shared.clone(), receiver, name, seed_of_driver);
+        driver.set_servers(&alive);
+        spawn_driver(driver)?;
         let random = AtomicU64::new(mix(seed ^ 2));
         let (partitions, next_route) = (info.partitions, AtomicUsize::new(0));
         let inner = Inner { store, config, shared, requests, server, partitions, random, next_route };
@@ -105,10 +112,15 @@ impl Engine {
         InstanceId::from_parts(now, self.free_route(), self.random())
     }
 
-    /// New work without a key goes round the partitions.
+    /// New work without a key goes round the partitions in which this server comes first, or all if there are
+    /// none, a while to each, so that what is submitted together is committed together.
     fn free_route(&self) -> Route {
-        let next = self.inner.next_route.fetch_add(1, Ordering::Relaxed);
-        Route((next % usize::from(self.inner.partitions)) as u16)
+        let next = self.inner.next_route.fetch_add(1, Ordering::Relaxed) / ROUTE_RUN;
+        let preferred = self.inner.shared.preferred.read().unwrap_or_else(PoisonError::into_inner);
+        match preferred.len() {
+            0 => Route((next % usize::from(self.inner.partitions)) as u16),
+            count => Route(preferred[next % count]),
+        }
     }
 
     fn partition(&self, id: ExecutionId) -> PartitionId {
@@ -414,10 +426,10 @@ fn not_found(id: ExecutionId) -> Failure {
 
 /// The engine has a thread of its own, so that handlers that block their runtime do not delay renewals and
 /// timers.
-fn spawn_driver(driver: Driver, server: String) -> Result<(), StoreError> {
+fn spawn_driver(driver: Driver) -> Result<(), StoreError> {
     let failed = |error: std::io::Error| StoreError::Unavailable(format!("cannot start the engine: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-    let run = move || runtime.block_on(driver.run(server));
+    let run = move || runtime.block_on(driver.run());
     std::thread::Builder::new().name("flowfabric".to_owned()).spawn(run).map_err(failed)?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 use crate::failure::Failure;
 use crate::machine::Input;
 
-use super::{Done, Driver, GONE_MS, Looked, Waiter};
+use super::{Done, Driver, GONE_MS, GONE_SOON_MS, Looked, Waiter};
 
 impl Driver {
     pub(super) fn done(&mut self, done: Done) {
@@ -35,6 +35,7 @@ impl Driver {
                     }
                     self.machine.accept(at, input);
                     if is_status {
+                        self.watch_partitions();
                         self.nudges.drain(..).for_each(|answer| answer.send(()).unwrap_or(()));
                     }
                 }
@@ -50,9 +51,13 @@ impl Driver {
                 }
             },
             Done::Looked { execution, ended } => self.looked(execution, ended),
+            Done::Alive(Ok(alive)) => self.set_servers(&alive),
+            // The list known so far stands; it only orders.
+            Done::Alive(Err(_)) => {}
             Done::Gone(gone) => {
                 self.gone_asked = false;
                 if let Ok(gone) = gone {
+                    self.gone_since.retain(|server, _| gone.contains(server));
                     gone.into_iter().for_each(|server| self.bury(at, server));
                 }
             }
@@ -97,6 +102,12 @@ impl Driver {
 
     /// A server process has ended: its embedded workers are dead and their leases return at once.
     pub(super) fn bury(&mut self, at: Ms, server: String) {
+        // Who its workers were is known for sure only from partitions read after its end.
+        let since = *self.gone_since.entry(server.clone()).or_insert(at);
+        if !self.machine.is_fresh_since(since) {
+            self.next_gone = self.next_gone.min(at + GONE_SOON_MS);
+            return;
+        }
         let partitions = self.store.info().partitions;
         let all = (0..partitions).flat_map(|n| self.machine.workspace(PartitionId(n)).workers());
         let theirs: FxHashSet<InstanceId> = all

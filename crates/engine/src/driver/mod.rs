@@ -12,8 +12,8 @@ mod waits;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::Poll as TaskPoll;
 use std::time::{Duration, Instant};
 
@@ -26,15 +26,17 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::config::EngineConfig;
 use crate::failure::Failure;
-use crate::machine::{Input, Machine, MachineStats, Ticket};
+use crate::machine::{Input, Machine, MachineStats, Ticket, affinity};
 use crate::payload_cache::PayloadCache;
 
 /// How many endings are remembered for callers that ask a moment later.
 const RECENT_MAX: usize = 8_192;
 /// How many executions submitted here are known to be alive.
 const LIVE_MAX: usize = 1 << 18;
-/// How often the ends of other processes are looked for.
+/// How often a sign of life is given and the ends of other processes are looked for.
 const GONE_MS: Ms = 1_000;
+/// And how soon again while a dead server's workers are being found out.
+const GONE_SOON_MS: Ms = 50;
 /// How long saying goodbye to the store may take; whoever comes later notices the end all the same.
 const LEAVING: Duration = Duration::from_secs(2);
 /// How many messages are taken in before the machine gets its turn.
@@ -122,6 +124,16 @@ pub(crate) struct Shared {
     pub next_events: Vec<AtomicU64>,
     pub changed: Notify,
     pub subscribers: AtomicUsize,
+    /// The partitions in which this server comes first; new work without a key goes there.
+    pub preferred: RwLock<Vec<u16>>,
+}
+
+impl Shared {
+    pub fn set_servers(&self, server: &str, alive: &[String]) {
+        let ranks = affinity::ranks(server, alive, self.next_events.len() as u16);
+        let first = (0..).zip(ranks).filter(|(_, rank)| *rank == 0).map(|(partition, _)| partition);
+        *self.preferred.write().unwrap_or_else(PoisonError::into_inner) = first.collect();
+    }
 }
 
 enum Waiter {
@@ -150,6 +162,7 @@ enum Done {
     Prefetched(Vec<(ExecutionId, Payload)>),
     Tasks { answer: Answered<Vec<Task>>, tasks: Result<Vec<Task>, (StoreError, Vec<Arc<Execution>>)> },
     Looked { execution: ExecutionId, ended: Result<Looked, StoreError> },
+    Alive(Result<Vec<String>, StoreError>),
     Gone(Result<Vec<String>, StoreError>),
     Left,
 }
@@ -163,6 +176,8 @@ enum Looked {
 type Op = Pin<Box<dyn Future<Output = Done> + Send>>;
 
 pub(crate) struct Driver {
+    /// The name under which this process serves the store.
+    server: String,
     store: Arc<dyn Store>,
     config: EngineConfig,
     machine: Machine,
@@ -185,6 +200,8 @@ pub(crate) struct Driver {
     nudges: Vec<oneshot::Sender<()>>,
     /// Servers that have ended and whose workers are being buried.
     burying: FxHashSet<String>,
+    /// When it was first heard that a server has ended.
+    gone_since: FxHashMap<String, Ms>,
     next_status: Ms,
     next_gone: Ms,
     gone_asked: bool,
@@ -199,11 +216,13 @@ impl Driver {
         config: EngineConfig,
         shared: Arc<Shared>,
         requests: mpsc::UnboundedReceiver<Request>,
+        server: String,
         seed: u64,
     ) -> Driver {
         let partitions = store.info().partitions;
         let machine = Machine::new(partitions, config.limits.clone(), config.machine.clone(), seed);
         Driver {
+            server,
             inputs: PayloadCache::new(config.payload_cache_bytes),
             store,
             config,
@@ -224,6 +243,7 @@ impl Driver {
             polls: FxHashMap::default(),
             nudges: Vec::new(),
             burying: FxHashSet::default(),
+            gone_since: FxHashMap::default(),
             next_status: 0,
             next_gone: 0,
             gone_asked: false,
@@ -240,7 +260,13 @@ impl Driver {
         }
     }
 
-    pub async fn run(mut self, server: String) {
+    /// Says which servers are alive.
+    pub fn set_servers(&mut self, alive: &[String]) {
+        self.machine.set_servers(&self.server, alive);
+        self.shared.set_servers(&self.server, alive);
+    }
+
+    pub async fn run(mut self) {
         loop {
             self.wait().await;
             let at = self.at();
@@ -249,7 +275,7 @@ impl Driver {
             self.carry_out(at);
             if self.is_over(at) {
                 // Whoever asked may close the store as soon as it is answered.
-                let _ = tokio::time::timeout(LEAVING, self.store.leave(server)).await;
+                let _ = tokio::time::timeout(LEAVING, self.store.leave(self.server.clone())).await;
                 return self.say_goodbye();
             }
         }
@@ -322,6 +348,8 @@ impl Driver {
             self.next_gone = at + GONE_MS;
             self.gone_asked = true;
             self.forget_gone();
+            let (store, server) = (self.store.clone(), self.server.clone());
+            self.ops.push(Box::pin(async move { Done::Alive(store.beat(server).await) }));
             let store = self.store.clone();
             self.ops.push(Box::pin(async move { Done::Gone(store.gone().await) }));
         }

@@ -198,7 +198,10 @@ impl Driver {
                 });
                 executions.collect()
             }
-            None => self.waits.keys().chain(&self.live).copied().filter(here).collect(),
+            None => {
+                let known = self.waits.keys().chain(&self.live).chain(self.recent.keys());
+                known.copied().filter(here).collect()
+            }
         };
         for id in changed {
             self.recent.remove(&id);

@@ -1,24 +1,45 @@
 //! Callers that wait for the end of an execution.
 
-use ff_core::ExecutionId;
 use ff_core::key::{Ask, Key};
 use ff_core::payload::{PayloadKey, Slot};
 use ff_core::workspace::Answer;
+use ff_core::{ExecutionId, InstanceId, PartitionId};
 use ff_store::{Store, StoreError};
 
 use super::{Answered, Done, Driver, Ended, Looked};
 
 impl Driver {
     pub(super) fn add_wait(&mut self, execution: ExecutionId, answer: Answered<Ended>) {
-        if let Some(ended) = self.recent.get(&execution) {
+        // Of a partition that others have changed since, what is remembered may not be true any more.
+        let partition = execution.route().partition(self.store.info().partitions);
+        let behind = self.machine.is_behind(partition);
+        if let Some(ended) = self.recent.get(&execution).filter(|_| !behind) {
             let _ = answer.send(Ok(ended.clone()));
             return;
         }
         let waits = self.waits.entry(execution).or_default();
         waits.retain(|answer| !answer.is_closed());
         waits.push(answer);
-        if !self.live.contains(&execution) {
+        if behind || !self.live.contains(&execution) {
             self.look(execution);
+        }
+    }
+
+    /// Tells the machine in which partitions somebody here waits for what other servers do.
+    pub(super) fn watch_partitions(&mut self) {
+        let count = self.store.info().partitions;
+        let mut waited = vec![false; usize::from(count)];
+        let behind: Vec<PartitionId> =
+            (0..count).map(PartitionId).filter(|it| self.machine.is_behind(*it)).collect();
+        if !behind.is_empty() {
+            self.waits.keys().for_each(|id| waited[id.route().partition(count).index()] = true);
+        }
+        for partition in (0..count).map(PartitionId) {
+            let workspace = self.machine.workspace(partition);
+            let holds = |instance: &InstanceId| workspace.leases_of(*instance).next().is_some();
+            let watched =
+                behind.contains(&partition) && (waited[partition.index()] || self.watchers.keys().any(holds));
+            self.machine.watch(partition, watched);
         }
     }
 

@@ -7,6 +7,7 @@
 //! One [`Runner`] serves each partition. The machine itself holds what spans partitions: polls that wait for
 //! work, messages between partitions, and replies that wait for such messages.
 
+pub mod affinity;
 mod batch;
 mod deliveries;
 mod polls;
@@ -218,7 +219,7 @@ impl Machine {
                         self.offset_ms = now - at;
                         for status in statuses {
                             let runner = &mut self.runners[status.partition.index()];
-                            runner.status(at, &status, &mut self.outputs);
+                            runner.status(at, status, &mut self.outputs);
                         }
                     }
                     Err(error) => self.runners.iter_mut().for_each(|it| it.status_failed(at, &error)),
@@ -233,9 +234,14 @@ impl Machine {
     pub fn turn(&mut self, at: Ms) {
         let count = self.runners.len();
         let mut commits = Vec::new();
-        for n in 0..count {
-            let runner = &mut self.runners[(self.first + n) % count];
-            runner.turn(at, self.offset_ms, &mut self.polls, &mut self.outputs, &mut commits);
+        // Polls take work of the partitions this server prefers before they look elsewhere.
+        for preferred in [true, false] {
+            for n in 0..count {
+                let runner = &mut self.runners[(self.first + n) % count];
+                if runner.is_preferred() == preferred {
+                    runner.turn(at, self.offset_ms, &mut self.polls, &mut self.outputs, &mut commits);
+                }
+            }
         }
         self.first = (self.first + 1) % count;
         if !commits.is_empty() {
@@ -270,6 +276,29 @@ impl Machine {
             self.runners.iter_mut().for_each(Runner::confirmation_asked);
             self.outputs.push(Output::Status);
         }
+    }
+
+    /// Which servers are alive, this one under its name. Whoever comes later in a partition's order fires what
+    /// is due there later, so that mostly one server does.
+    pub fn set_servers(&mut self, server: &str, alive: &[String]) {
+        let ranks = affinity::ranks(server, alive, self.runners.len() as u16);
+        self.runners.iter_mut().zip(ranks).for_each(|(runner, rank)| runner.set_rank(rank));
+    }
+
+    /// Whether what is known of a partition may be older than what the last status has told.
+    pub fn is_behind(&self, partition: PartitionId) -> bool {
+        self.runners[partition.index()].is_behind()
+    }
+
+    /// Somebody here waits for what others do in a partition: it is read again whenever others commit there.
+    pub fn watch(&mut self, partition: PartitionId, watched: bool) {
+        self.runners[partition.index()].watched = watched;
+    }
+
+    /// Whether every partition was up to date at some time since `since`; those that were not are read.
+    pub fn is_fresh_since(&mut self, since: Ms) -> bool {
+        let stale = self.runners.iter_mut().filter(|runner| runner.fresh_at < Some(since));
+        stale.map(|runner| runner.wanted = true).count() == 0
     }
 
     /// Forgets a poll; false if it has been answered or a claim for it is on its way.

@@ -45,6 +45,10 @@ impl Polls {
         self.list.len()
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = &Poll> {
+        self.list.iter().map(|waiting| &*waiting.poll)
+    }
+
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Waiting> {
         self.list.iter_mut().filter(|waiting| !waiting.busy)
     }

@@ -101,11 +101,23 @@ impl World {
         let it = &mut self.servers[server];
         let Some(machine) = it.machine.as_mut().filter(|_| it.life == life) else { return Ok(()) };
         machine.ask_status();
+        if self.rng.chance(2_000) {
+            self.server_hears_who_lives(server);
+        }
         self.turn_soon(server);
         self.check_starving(server)?;
         let pause = self.profile.status_ms;
         self.later(pause, pause + 5, Happening::ServerLooksAround { server, life });
         Ok(())
+    }
+
+    /// Each learns at its own pace who is alive.
+    fn server_hears_who_lives(&mut self, server: usize) {
+        let alive = self.servers.iter().enumerate().filter(|(_, it)| it.machine.is_some());
+        let alive: Vec<String> = alive.map(|(n, _)| format!("server {n}")).collect();
+        if let Some(machine) = &mut self.servers[server].machine {
+            machine.set_servers(&format!("server {server}"), &alive);
+        }
     }
 
     pub(super) fn server_hears(&mut self, server: usize, life: Life, input: Input) -> Check {

@@ -106,7 +106,7 @@ impl Runner {
         if !matches!(self.phase, Phase::Serving) {
             return Vec::new();
         }
-        let before = self.now(at, offset_ms) - REDELIVER_MS;
+        let before = self.now(at, offset_ms) - REDELIVER_MS - self.late_ms();
         let entries = self.ws.agenda().iter().take_while(|(key, _)| key.due <= before);
         let messages = entries.filter_map(|(key, message)| Some((*key, message.clone()?)));
         messages.filter(|(key, _)| !self.unsent.contains(key)).take(256).collect()

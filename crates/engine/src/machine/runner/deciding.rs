@@ -34,7 +34,9 @@ impl Runner {
         match self.phase {
             Phase::Closed => {
                 self.give_up(at, outputs);
-                self.read(outputs);
+                if self.is_needed(at, offset_ms, polls) {
+                    self.read(outputs);
+                }
             }
             Phase::Serving => {
                 self.give_up(at, outputs);
@@ -56,10 +58,11 @@ impl Runner {
             return;
         }
         self.phase = Phase::Reading;
-        let asks = match self.version {
+        let mut asks = match self.version {
             Some(known) if self.ws.is_open() => vec![Ask::Changes { since: known.number }],
             _ => vec![Ask::Opening, Ask::Agenda { after: Ms::MIN, limit: self.config.window }],
         };
+        asks.append(&mut self.reread);
         self.send_load(asks, outputs);
     }
 
@@ -166,8 +169,8 @@ impl Runner {
 
     /// Agenda entries whose time has come.
     pub(super) fn due(&mut self, at: Ms, now: Ms, max: usize) -> Vec<Pending> {
-        let last_commit = self.ws.header().now;
-        let entries = self.ws.agenda().iter().map(|(key, _)| *key).take_while(|key| key.due <= now);
+        let (last_commit, from) = (self.ws.header().now, now - self.late_ms());
+        let entries = self.ws.agenda().iter().map(|(key, _)| *key).take_while(|key| key.due <= from);
         let entries = entries.filter(|key| {
             !matches!(key.subject, Subject::Deliver { .. })
                 && !self.firing.contains(key)

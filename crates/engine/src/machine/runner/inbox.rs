@@ -39,6 +39,11 @@ impl Runner {
         self.inbox.waits |= waits;
     }
 
+    /// Whether there may be rows to take in.
+    pub(super) fn has_posted_rows(&self) -> bool {
+        self.inbox.waits && !self.inbox.closed
+    }
+
     pub fn close_inbox(&mut self) {
         self.inbox.closed = true;
     }

@@ -113,6 +113,7 @@ impl Runner {
 
     /// Takes in what was missed, or everything, and serves.
     fn read_done(&mut self, at: Ms, loaded: Loaded, outputs: &mut Vec<Output>) {
+        let first = self.version.is_none();
         let foreign = self.version.is_some_and(|known| known != loaded.version);
         if !foreign && self.contest.is_on() {
             // Nobody has committed, and yet there was a conflict: it is another server's turn.
@@ -128,7 +129,11 @@ impl Runner {
                     keys = Some(missed.keys());
                     self.ws.catch_up(*missed);
                 }
-                Answer::Changes(None) => self.ws.forget_all(),
+                Answer::Changes(None) => {
+                    // Nothing may be learned before the partition is opened at a version of its own.
+                    self.ws.forget_all();
+                    break;
+                }
                 answer => {
                     if matches!(answer, Answer::Agenda { .. }) {
                         self.ws.agenda_mut().start_refill();
@@ -138,22 +143,32 @@ impl Runner {
             }
         }
         self.firing.clear();
-        self.phase = if self.ws.is_open() { Phase::Serving } else { Phase::Closed };
+        let open = self.ws.is_open();
+        self.phase = if open { Phase::Serving } else { Phase::Closed };
+        self.wanted = !open;
+        if open {
+            (self.fresh_at, self.seen) = (Some(at), None);
+        }
         self.unpark();
-        if foreign {
+        // Whoever began to wait before the first read may wait for something that has happened since.
+        if foreign || first {
             let next_event = self.ws.header().next_event;
             outputs.push(Output::Foreign { partition: self.partition, keys, next_event });
         }
     }
 
-    pub fn status(&mut self, _at: Ms, status: &Status, outputs: &mut Vec<Output>) {
+    pub fn status(&mut self, at: Ms, status: Status, outputs: &mut Vec<Output>) {
         self.notice_inbox(status.inbox);
         if !matches!(self.phase, Phase::Serving) {
+            self.seen = Some(status);
             return;
         }
         if !self.is_ours(status.version) {
-            return self.foreign_commit();
+            self.foreign_commit();
+            self.seen = Some(status);
+            return;
         }
+        self.fresh_at = Some(at);
         for it in std::mem::take(&mut self.confirming) {
             match it.on <= status.version.number {
                 true => self.answer(it.decided, outputs),
@@ -175,6 +190,7 @@ impl Runner {
     pub(super) fn foreign_commit(&mut self) {
         if self.in_flight.is_empty() {
             self.fall_back();
+            self.wanted = false;
         }
     }
 

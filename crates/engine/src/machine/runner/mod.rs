@@ -10,6 +10,7 @@ mod deciding;
 mod inbox;
 mod intake;
 mod outcomes;
+mod standing_by;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use ff_core::agenda::{AgendaKey, Subject};
 use ff_core::key::Ask;
 use ff_core::limits::Limits;
 use ff_core::{CommitId, Ms, PartitionId, Reply, Route, ServerId, Workspace};
-use ff_store::Version;
+use ff_store::{Status, Version};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::MachineStats;
@@ -27,6 +28,8 @@ use crate::config::MachineConfig;
 use crate::failure::Failure;
 use contest::Contest;
 
+/// A server that comes later in a partition's order waits so long for each that comes before.
+const LATER_MS: Ms = 500;
 /// Without a commit for so long although something was due, the store was out of reach.
 const OUTAGE_MS: Ms = 5_000;
 /// Messages that are still not acknowledged after this time are sent again by whoever sees them.
@@ -79,6 +82,9 @@ pub(super) struct Runner {
     load_number: u64,
     loads: usize,
     asked: FxHashSet<Ask>,
+    /// Records that were being read when others committed: read together with what was missed, so that who
+    /// needs them does not lose the race again and again.
+    reread: Vec<Ask>,
     /// Refills that wait for the commit of a batch: a window does not remember what changed beyond its mark
     /// before the refill was begun, so the store must know it when it answers.
     held_refills: Vec<(u64, Ask)>,
@@ -97,6 +103,16 @@ pub(super) struct Runner {
     failures: FxHashMap<AgendaKey, (u32, Ms)>,
     inbox: inbox::Inbox,
     contest: Contest,
+    /// How many living servers come before this one here.
+    rank: u32,
+    /// The newest status that was told while the partition was not served.
+    seen: Option<Status>,
+    /// To be read again whether or not anything here needs it at the moment.
+    pub(super) wanted: bool,
+    /// Somebody here waits for what others do in this partition.
+    pub(super) watched: bool,
+    /// The local time at which it was known last that nothing had been missed.
+    pub(super) fresh_at: Option<Ms>,
     /// Smaller while a batch that the store refuses is being taken apart.
     batch_limit: usize,
     /// Not before this local time is the store tried again.
@@ -133,6 +149,7 @@ impl Runner {
             load_number: 0,
             loads: 0,
             asked: FxHashSet::default(),
+            reread: Vec::new(),
             held_refills: Vec::new(),
             in_flight: VecDeque::new(),
             unconfirmed: Vec::new(),
@@ -145,6 +162,11 @@ impl Runner {
             failures: FxHashMap::default(),
             inbox: inbox::Inbox::default(),
             contest: Contest::default(),
+            rank: 0,
+            seen: None,
+            wanted: false,
+            watched: false,
+            fresh_at: None,
             batch_limit: config.batch_max,
             paused_until: None,
             pause_ms: config.backoff_ms.0,
@@ -181,15 +203,19 @@ impl Runner {
                     .filter(|key| !self.firing.contains(key))
                     .map(|key| match (key.subject, self.failures.get(key)) {
                         (Subject::Deliver { .. }, _) => {
-                            at + (key.due + REDELIVER_MS - now).max(REDELIVER_MS / 5)
+                            at + (key.due + REDELIVER_MS + self.late_ms() - now).max(REDELIVER_MS / 5)
                         }
                         (_, Some((_, retry_at))) => *retry_at,
-                        (_, None) => at + (key.due - now),
+                        (_, None) => at + (key.due + self.late_ms() - now),
                     })
                     .take(64)
                     .min()
             }
-            Phase::Closed => Some(at),
+            Phase::Closed if self.is_wanted() => Some(at),
+            Phase::Closed => {
+                let due = self.seen.as_ref().and_then(|seen| seen.next_due)?;
+                Some(at + (due + self.late_ms() - self.now(at, offset_ms)).max(0))
+            }
             Phase::TakingTurn | Phase::Reading | Phase::Resolving { .. } => None,
         }
     }

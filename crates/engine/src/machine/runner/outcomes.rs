@@ -1,6 +1,7 @@
 //! What became of commits: finished, decided again, or found out.
 
 use ff_core::change::Changes;
+use ff_core::key::Ask;
 use ff_core::{CommitId, Ms};
 use ff_store::{Commit, Outcome, StoreError, Written};
 
@@ -184,8 +185,10 @@ impl Runner {
         self.ws.undo(self.settled);
         self.unsent.clear();
         self.firing.clear();
+        self.reread.extend(self.asked.drain().filter(|ask| matches!(ask, Ask::Record(_))));
         self.forget_loads();
         self.phase = Phase::Closed;
+        self.wanted = true;
         self.requeue(again);
     }
 

@@ -27,7 +27,8 @@ impl Runner {
 
     /// Whether something here cannot wait for the partition to be read.
     pub(super) fn is_wanted(&self) -> bool {
-        self.wanted || self.watched || !self.queue.is_empty() || !self.parked.is_empty()
+        let asked = !self.queue.is_empty() || !self.parked.is_empty();
+        self.wanted || self.watched || asked || self.has_posted_rows()
     }
 
     /// Whether to read the partition now: somebody asks, something is overdue, or a poll would find work.
