@@ -40,7 +40,8 @@ CREATE TABLE turns (
 );
 
 -- One row per execution, written once and rewritten two or three times in its life: there is room in its
--- page, what never changes comes first, and no index sees a column that changes.
+-- page for all of them to be rewritten at once, what never changes comes first, and no index sees a column that
+-- changes.
 CREATE TABLE executions (
     id         uuid    PRIMARY KEY,
     partition  integer NOT NULL,
@@ -61,7 +62,7 @@ CREATE TABLE executions (
         'schedule_to_start_passed', 'lease_lost')),
     -- What changes while it lives.
     live       text    NOT NULL
-) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,
+) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0.2);
 
 -- Who holds which execution.

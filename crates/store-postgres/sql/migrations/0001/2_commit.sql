@@ -3,7 +3,8 @@
 --
 -- The settings pin the plans: each statement starts from the arrays and finds its rows through an index,
 -- whatever the statistics say, also when they say that a table is empty. Rows to change or remove are looked
--- up one by one (LATERAL ... LIMIT 1 cannot be turned around) and then reached by their address.
+-- up one by one (LATERAL ... LIMIT 1 cannot be turned around) and then reached by their address. What may be there
+-- already is looked up too, because that costs less than INSERT ... ON CONFLICT.
 CREATE FUNCTION commit_1(
     p_now bigint, p_by uuid,
     c_partition integer[], c_number bigint[], c_id uuid[], c_previous_id uuid[], c_next_event bigint[],
@@ -125,18 +126,19 @@ BEGIN
                         WHERE v_all OR u.partition = ANY (won)) THEN
             RAISE EXCEPTION 'an execution that should be updated is not there' USING ERRCODE = 'FF001';
         END IF;
-        DELETE FROM leases USING (
-            SELECT t.ctid FROM unnest(xu_partition, xu_id, xu_holder) AS u(partition, id, holder),
-                   LATERAL (SELECT l.ctid FROM leases AS l
-                             WHERE l.partition = u.partition AND l.execution = u.id LIMIT 1) AS t
-             WHERE u.holder IS NULL AND (v_all OR u.partition = ANY (won))) AS found
-         WHERE leases.ctid = found.ctid;
-        INSERT INTO leases AS l (partition, execution, instance)
-        SELECT u.partition, u.id, u.holder
-          FROM unnest(xu_partition, xu_id, xu_holder) AS u(partition, id, holder)
-         WHERE u.holder IS NOT NULL AND (v_all OR u.partition = ANY (won))
-        ON CONFLICT (partition, execution) DO UPDATE SET instance = excluded.instance
-         WHERE l.instance <> excluded.instance;
+        WITH found AS MATERIALIZED (
+            SELECT u.partition, u.id, u.holder, t.address, t.instance
+              FROM unnest(xu_partition, xu_id, xu_holder) AS u(partition, id, holder)
+                   LEFT JOIN LATERAL (SELECT l.ctid AS address, l.instance FROM leases AS l
+                                       WHERE l.partition = u.partition AND l.execution = u.id LIMIT 1) AS t ON true
+             WHERE v_all OR u.partition = ANY (won)),
+        gone AS (
+            DELETE FROM leases USING found WHERE leases.ctid = found.address AND found.holder IS NULL),
+        moved AS (
+            UPDATE leases SET instance = found.holder FROM found
+             WHERE leases.ctid = found.address AND found.holder <> found.instance)
+        INSERT INTO leases (partition, execution, instance)
+        SELECT partition, id, holder FROM found WHERE holder IS NOT NULL AND address IS NULL;
     END IF;
 
     -- The ordered lists. Removals come first: an entry may move.
@@ -168,11 +170,18 @@ BEGIN
          WHERE agenda.ctid = found.ctid;
     END IF;
     IF ai_due <> '{}' THEN
+        WITH found AS MATERIALIZED (
+            SELECT u.*, t.address
+              FROM unnest(ai_partition, ai_due, ai_kind, ai_subject, ai_message)
+                   AS u(partition, due, kind, subject, message)
+                   LEFT JOIN LATERAL (SELECT g.ctid AS address FROM agenda AS g
+                                       WHERE g.partition = u.partition AND g.due = u.due AND g.subject = u.subject
+                                         AND g.kind = u.kind LIMIT 1) AS t ON true
+             WHERE v_all OR u.partition = ANY (won)),
+        same AS (
+            UPDATE agenda SET message = found.message FROM found WHERE agenda.ctid = found.address)
         INSERT INTO agenda (partition, due, kind, subject, message)
-        SELECT u.* FROM unnest(ai_partition, ai_due, ai_kind, ai_subject, ai_message)
-                        AS u(partition, due, kind, subject, message)
-         WHERE v_all OR u.partition = ANY (won)
-        ON CONFLICT (partition, due, subject, kind) DO UPDATE SET message = excluded.message;
+        SELECT partition, due, kind, subject, message FROM found WHERE address IS NULL;
     END IF;
     IF ed_remove_at <> '{}' THEN
         DELETE FROM ended USING (
@@ -187,18 +196,26 @@ BEGIN
     IF ei_remove_at <> '{}' THEN
         INSERT INTO ended (partition, remove_at, execution)
         SELECT u.* FROM unnest(ei_partition, ei_remove_at, ei_execution) AS u(partition, remove_at, execution)
-         WHERE v_all OR u.partition = ANY (won)
-        ON CONFLICT DO NOTHING;
+               LEFT JOIN LATERAL (SELECT e.ctid AS address FROM ended AS e
+                                   WHERE e.partition = u.partition AND e.remove_at = u.remove_at
+                                     AND e.execution = u.execution LIMIT 1) AS t ON true
+         WHERE t.address IS NULL AND (v_all OR u.partition = ANY (won));
     END IF;
 
     -- What is kept beside executions.
     IF p_execution <> '{}' THEN
+        WITH found AS MATERIALIZED (
+            SELECT u.*, t.address
+              FROM unnest(p_partition, p_execution, p_slot, p_content_type, p_bytes)
+                   AS u(partition, execution, slot, content_type, bytes)
+                   LEFT JOIN LATERAL (SELECT p.ctid AS address FROM payloads AS p
+                                       WHERE p.execution = u.execution AND p.slot = u.slot LIMIT 1) AS t ON true
+             WHERE v_all OR u.partition = ANY (won)),
+        replaced AS (
+            UPDATE payloads SET content_type = found.content_type, bytes = found.bytes FROM found
+             WHERE payloads.ctid = found.address)
         INSERT INTO payloads (execution, slot, content_type, bytes)
-        SELECT u.execution, u.slot, u.content_type, u.bytes
-          FROM unnest(p_partition, p_execution, p_slot, p_content_type, p_bytes)
-               AS u(partition, execution, slot, content_type, bytes)
-         WHERE v_all OR u.partition = ANY (won)
-        ON CONFLICT (execution, slot) DO UPDATE SET content_type = excluded.content_type, bytes = excluded.bytes;
+        SELECT execution, slot, content_type, bytes FROM found WHERE address IS NULL;
     END IF;
     IF d_key <> '{}' THEN
         DELETE FROM dedup USING (
