@@ -31,7 +31,7 @@ use crate::machine::MachineStats;
 use crate::subscription::{EventFilter, Start, SubscribeError, Subscription};
 
 /// How many new executions in a row go to one partition.
-const ROUTE_RUN: usize = 32;
+const ROUTE_RUN: usize = 256;
 
 /// How many records a filtered count looks at before it says "more".
 pub const COUNT_MAX: usize = 10_000;

@@ -252,7 +252,8 @@ impl Drop for PostgresStore {
 impl Store for PostgresStore {
     fn info(&self) -> StoreInfo {
         let Identity { id, partitions } = self.inner.identity;
-        StoreInfo { kind: "postgres", id, partitions }
+        let lines = u16::try_from(self.inner.options.writers.max(1)).unwrap_or(1);
+        StoreInfo { kind: "postgres", id, partitions, lines }
     }
 
     fn load(&self, partition: PartitionId, asks: Vec<Ask>) -> Soon<'_, Result<Loaded, StoreError>> {

@@ -169,7 +169,7 @@ impl Drop for SqliteStore {
 impl Store for SqliteStore {
     fn info(&self) -> StoreInfo {
         let Identity { id, partitions } = self.inner.identity;
-        StoreInfo { kind: "sqlite", id, partitions }
+        StoreInfo { kind: "sqlite", id, partitions, lines: 1 }
     }
 
     fn load(&self, partition: PartitionId, asks: Vec<Ask>) -> Soon<'_, Result<Loaded, StoreError>> {

@@ -47,6 +47,9 @@ pub struct StoreInfo {
     pub id: uuid::Uuid,
     /// How many partitions it was initialised with.
     pub partitions: u16,
+    /// How many flushes it can do at once. Commits of partitions with the same remainder by this number are worth
+    /// sending together, and others worth sending apart.
+    pub lines: u16,
 }
 
 /// The answers to a load, all read at one version.

@@ -7,6 +7,7 @@ use ff_core::commands::Release;
 use ff_core::key::Key;
 use ff_core::payload::{PayloadKey, Slot};
 use ff_core::{Execution, ExecutionId, Ms, PartitionId, Reply};
+use ff_store::Commit;
 
 use crate::failure::Failure;
 use crate::machine::{Input, News, Output, Ticket};
@@ -22,16 +23,7 @@ impl Driver {
                     let result = store.load(token.partition, asks).await;
                     Done::Inputs(vec![Input::Loaded { token, result }])
                 })),
-                Output::Commit(commits) => self.ops.push(Box::pin(async move {
-                    let named: Vec<_> = commits.iter().map(|commit| (commit.partition, commit.id)).collect();
-                    let outcomes = store.commit(commits).await;
-                    let inputs = named.into_iter().zip(outcomes);
-                    Done::Inputs(
-                        inputs
-                            .map(|((partition, id), outcome)| Input::Committed { partition, id, outcome })
-                            .collect(),
-                    )
-                })),
+                Output::Commit(commits) => self.commit(commits),
                 Output::Written { partition, number } => self.ops.push(Box::pin(async move {
                     let result = store.written(partition, number).await;
                     Done::Inputs(vec![Input::Written { partition, number, result }])
@@ -47,6 +39,26 @@ impl Driver {
                 Output::News { partition, news } => self.news(partition, news),
                 Output::Foreign { partition, keys, next_event } => self.foreign(partition, keys, next_event),
             }
+        }
+    }
+
+    /// Sends commits, those that the store flushes apart as calls of their own: none waits for the answer of
+    /// another line.
+    fn commit(&mut self, commits: Vec<Commit>) {
+        let lines = self.store.info().lines.max(1);
+        let mut calls: Vec<Vec<Commit>> = (0..lines).map(|_| Vec::new()).collect();
+        for commit in commits {
+            calls[usize::from(commit.partition.0 % lines)].push(commit);
+        }
+        for commits in calls.into_iter().filter(|commits| !commits.is_empty()) {
+            let store = self.store.clone();
+            self.ops.push(Box::pin(async move {
+                let named: Vec<_> = commits.iter().map(|commit| (commit.partition, commit.id)).collect();
+                let outcomes = store.commit(commits).await;
+                let inputs = named.into_iter().zip(outcomes);
+                let committed = |((partition, id), outcome)| Input::Committed { partition, id, outcome };
+                Done::Inputs(inputs.map(committed).collect())
+            }));
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod migrating;
 mod refusals;
+mod tls;
 
 use ff_scratch::{Database, run_sql, test_postgres};
 use ff_store::StoreError;

@@ -31,7 +31,7 @@ impl MemoryState {
     }
 
     pub fn info(&self) -> StoreInfo {
-        StoreInfo { kind: "memory", id: self.id, partitions: self.partitions.len() as u16 }
+        StoreInfo { kind: "memory", id: self.id, partitions: self.partitions.len() as u16, lines: 1 }
     }
 
     /// The tables of a partition, for those who want to look inside.
