@@ -17,8 +17,17 @@ const PAUSE_TURNS: (i64, i64) = (6, 14);
 /// How long everything may take to end once the faults are over.
 const HEALING: Duration = Duration::from_secs(40);
 
-/// What else goes wrong, told how many turns have passed.
-type Outage<'a> = Box<dyn FnMut(usize, &mut Rng) + 'a>;
+/// What else goes wrong.
+type Outage<'a> = Box<dyn FnMut(Moment, &mut Rng) + 'a>;
+
+/// When an outage may strike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// After so many turns.
+    Turn(usize),
+    /// The faults are over; whatever is out of order has to be put in order.
+    Over,
+}
 
 pub struct Attack<'a> {
     /// The address for the processes that are attacked.
@@ -36,6 +45,18 @@ impl<'a> Attack<'a> {
         println!("FLOWFABRIC_FAULT_SEED={seed}");
         let (url, truth_url) = (url.to_owned(), url.to_owned());
         Attack { url, truth_url, outage: Box::new(|_, _| {}), seed }
+    }
+
+    /// The processes that are attacked reach the store by another address.
+    pub fn through(mut self, url: &str) -> Attack<'a> {
+        self.url = url.to_owned();
+        self
+    }
+
+    /// Something else may go wrong after each turn.
+    pub fn with(mut self, outage: impl FnMut(Moment, &mut Rng) + 'a) -> Attack<'a> {
+        self.outage = Box::new(outage);
+        self
     }
 
     pub fn run(mut self) {
@@ -68,8 +89,9 @@ impl<'a> Attack<'a> {
                 2 | 3 if turn % 4 == 0 || turn >= TURNS => fleet.pause_one(&mut rng, pause, &[Role::Teller]),
                 _ => {}
             }
-            (self.outage)(turn, &mut rng);
+            (self.outage)(Moment::Turn(turn), &mut rng);
         }
+        (self.outage)(Moment::Over, &mut rng);
         fleet.resume_those_due(usize::MAX);
         let deadline = Instant::now() + HEALING;
         fleet.listen_until(&mut truth, deadline, "all submissions", |truth| truth.pending().is_empty());

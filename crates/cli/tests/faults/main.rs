@@ -11,6 +11,7 @@
 mod attack;
 mod fleet;
 mod parts;
+mod postgres;
 mod truth;
 
 use attack::Attack;

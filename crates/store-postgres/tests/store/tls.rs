@@ -11,7 +11,7 @@ use super::open;
 /// An authority and a certificate of its for one address, made by the `openssl` that PostgreSQL's package brings.
 fn certificates(folder: &Path, address: &str) {
     let extension = folder.join("extension");
-    std::fs::write(&extension, format!("subjectAltName=IP:{address}\n")).unwrap();
+    std::fs::write(&extension, format!("subjectAltName=IP:{address}\n")).expect("written");
     let request = "req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=server";
     let sign = "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out server.pem -days 2 \
                 -extfile extension";
@@ -24,8 +24,9 @@ fn certificates(folder: &Path, address: &str) {
     }
     // The server runs as another user if the tests run as root.
     use std::os::unix::fs::PermissionsExt as _;
-    let mode =
-        |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("allowed")
+    };
     mode(folder, 0o755);
     let key = folder.join("server.key");
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|it| it.stdout == b"0\n");
