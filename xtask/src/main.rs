@@ -16,6 +16,8 @@ cargo xtask COMMAND
   with-postgres -- COMMAND
                        runs a command with a private PostgreSQL and PgBouncer for tests, which end with it
   sim [ARGS]           the simulator: --seconds N, --seed N, --seeds N, --bug NAME
+  sim --differential [--seconds N | --seed N]
+                       the same random programs on memory, SQLite and PostgreSQL
   demo                 what `cargo run --release -- demo` shows
 
 Examples
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         ["test"] => steps::test(60),
         ["test", "--quick"] => steps::test(5),
         ["with-postgres", "--", command @ ..] => servers::with_postgres(command),
+        ["sim", "--differential", rest @ ..] => steps::differential(rest),
         ["sim", rest @ ..] => steps::sim(rest),
         ["demo", rest @ ..] => steps::demo(rest),
         [] | ["help" | "--help" | "-h"] => {

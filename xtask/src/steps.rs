@@ -10,6 +10,10 @@ use crate::servers::Servers;
 /// What a step finds in its environment beside our own.
 type Variables<'a> = &'a [(&'static str, String)];
 
+/// How long the same programs are run on every store, or which one.
+const SECONDS: &str = "FLOWFABRIC_DIFFERENTIAL_SECONDS";
+const SEED: &str = "FLOWFABRIC_DIFFERENTIAL_SEED";
+
 /// What a step told.
 struct Outcome {
     success: bool,
@@ -125,6 +129,31 @@ fn simulate(args: &[&str]) -> Outcome {
     let mut all = vec!["run", "--quiet", "--package", "ff-sim", "--bin", "sim", "--"];
     all.extend(args);
     cargo(&all)
+}
+
+/// The same random programs on every store. It is a test that takes how long and which seed from its environment.
+pub fn differential(args: &[&str]) -> ExitCode {
+    let (variable, value) = match args {
+        [] => (SECONDS, "10"),
+        ["--seconds", value] => (SECONDS, *value),
+        ["--seed", value] => (SEED, *value),
+        _ => (SEED, ""),
+    };
+    if value.parse::<u64>().is_err() {
+        eprintln!("error: sim --differential {}: allowed are --seconds N or --seed N", args.join(" "));
+        return ExitCode::from(2);
+    }
+    let servers = match Servers::start() {
+        Ok(servers) => servers,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut variables = servers.variables().to_vec();
+    variables.push((variable, value.to_owned()));
+    let test = ["test", "--package", "ff-store-postgres", "--test", "differential", "--", "--nocapture"];
+    if cargo_with(&test, &variables).success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 pub fn sim(args: &[&str]) -> ExitCode {

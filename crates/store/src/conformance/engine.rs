@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ff_core::agenda::AgendaKey;
-use ff_core::commands::{Command, decide};
+use ff_core::agenda::{AgendaKey, Subject};
+use ff_core::commands::{Acknowledge, Apply, Command, Fire, decide};
 use ff_core::key::Ask;
 use ff_core::limits::Limits;
 use ff_core::workspace::{Stop, Workspace};
@@ -77,6 +77,28 @@ impl Engine {
         open(workspace, version, store).await?;
         let due = workspace.agenda().iter().take_while(|(key, _)| key.due <= now);
         Ok(due.map(|(key, message)| (*key, message.clone())).collect())
+    }
+
+    /// Fires what is due; messages are applied where they belong and acknowledged.
+    pub async fn fire_due(
+        &mut self,
+        store: &dyn Store,
+        partition: PartitionId,
+        now: Ms,
+    ) -> Result<(), String> {
+        for (entry, message) in self.due(store, partition, now).await? {
+            let command: Command = match (entry.subject, message) {
+                (Subject::Deliver { to, number }, Some(message)) => {
+                    let apply = Apply { from: partition, number, message };
+                    self.run(store, to, now, &[apply.into()]).await?;
+                    Acknowledge { entry }.into()
+                }
+                (Subject::Deliver { .. }, None) => return Err(format!("the message of {entry:?} is lost")),
+                _ => Fire { entry, seed: 7, after_outage: false }.into(),
+            };
+            self.run(store, partition, now, &[command]).await?;
+        }
+        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@
 
 pub mod broken;
 mod cases;
+mod differential;
 mod dump;
 mod engine;
 mod program;
@@ -20,6 +21,7 @@ mod samples;
 mod stand;
 
 pub use cases::CASES;
+pub use differential::differ;
 pub use dump::Dump;
 pub use stand::Stand;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ff_core::attempt::{Progress, TaskError};
 use ff_core::commands::{self, Command, Poll, When};
 use ff_core::execution::Fence;
+use ff_core::inbox::Posted;
 use ff_core::lane::LaneMode;
 use ff_core::limits::Limits;
 use ff_core::payload::Payload;
@@ -73,11 +74,38 @@ impl Program {
 
     /// The next batch: a partition and one to six commands for it.
     pub fn batch(&mut self) -> (PartitionId, Vec<Command>) {
-        let partition = PartitionId(self.dice.below(self.partitions.into()) as u16);
+        let partition = self.any_partition();
         let count = 1 + self.dice.below(6);
         let mut commands: Vec<Command> = (0..count).filter_map(|_| self.command(partition)).collect();
         commands.sort_by_key(Command::turn);
         (partition, commands)
+    }
+
+    pub fn any_partition(&mut self) -> PartitionId {
+        PartitionId(self.dice.below(self.partitions.into()) as u16)
+    }
+
+    /// Rows that an application posts: some right, some wrong, some with a key that others use.
+    pub fn rows(&mut self, partition: PartitionId) -> Vec<Posted> {
+        let count = 1 + self.dice.below(2);
+        (0..count).map(|_| self.row(partition)).collect()
+    }
+
+    fn row(&mut self, partition: PartitionId) -> Posted {
+        self.made += 1;
+        let key = (self.dice.below(3) == 0).then(|| format!("key {}", self.dice.below(6)));
+        let route = key.as_ref().map_or(Route(partition.0), |key| Route::of_key("default", key));
+        let id = ExecutionId::from_parts(START + self.made as Ms, route, self.dice.roll());
+        self.executions.push(id);
+        let options =
+            [None, Some(r#"{"priority": 7, "tags": {"team": "ä"}}"#), Some(r#"{"priority": 1000}"#)];
+        Posted {
+            id: Some(id),
+            key,
+            options: options[self.dice.below(3)].map(str::to_owned),
+            lane: (self.dice.below(2) == 0).then(|| "slow lane".to_owned()),
+            ..samples::posted(self.partitions, partition, self.made)
+        }
     }
 
     /// Notes what a batch has answered.

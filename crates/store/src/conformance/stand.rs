@@ -147,6 +147,11 @@ impl Stand {
         Ok(())
     }
 
+    /// Where the store lives.
+    pub fn site(&self) -> &dyn Site {
+        &*self.site
+    }
+
     /// A second handle on the same store.
     pub async fn another(&self) -> Result<Arc<dyn Store>, String> {
         self.site.open().await

@@ -2,19 +2,15 @@
 
 use std::sync::Arc;
 
-use ff_core::PartitionId;
-use ff_core::agenda::Subject;
-use ff_core::commands::{
-    Acknowledge, Apply, Claim, Command, Complete, Create, Fire, Poll, RegisterWorker, Replay, SetLane,
-};
+use ff_core::commands::{Claim, Command, Complete, Create, Poll, RegisterWorker, Replay, SetLane};
 use ff_core::lane::LaneMode;
 use ff_core::limits::Limits;
 use ff_core::payload::{Payload, PayloadKey, Slot};
 
+use super::super::differential::{Race, Reopen, Side};
 use super::super::engine::{Engine, claimed};
-use super::super::program::{self, Program};
 use super::super::stand::START;
-use super::super::{Check, Dump, Stand, ensure_eq, samples};
+use super::super::{Check, Dump, MemorySite, Stand, ensure_eq, samples};
 use crate::Store;
 
 fn register(instance: ff_core::InstanceId) -> RegisterWorker {
@@ -75,33 +71,11 @@ pub async fn a_life_decided_by_the_core_reads_back(stand: &mut Stand) -> Check {
         }
         // After retention the sweep removes every trace.
         now += Limits::default().retention_ms + 1;
-        fire_due(engine, store, partition, now).await?;
+        engine.fire_due(store, partition, now).await?;
         let result = store.payloads(vec![PayloadKey { execution: id, slot: Slot::Input }]).await;
         ensure_eq!(result, Ok(vec![None]), "the input after retention");
     }
     stand.same().await
-}
-
-/// Fires what is due; messages are applied where they belong and acknowledged.
-async fn fire_due(
-    engine: &mut Engine,
-    store: &dyn Store,
-    partition: PartitionId,
-    now: ff_core::Ms,
-) -> Result<(), String> {
-    for (entry, message) in engine.due(store, partition, now).await? {
-        let command: Command = match (entry.subject, message) {
-            (Subject::Deliver { to, number }, Some(message)) => {
-                let apply = Apply { from: partition, number, message };
-                engine.run(store, to, now, &[apply.into()]).await?;
-                Acknowledge { entry }.into()
-            }
-            (Subject::Deliver { .. }, None) => return Err(format!("the message of {entry:?} is lost")),
-            _ => Fire { entry, seed: 7, after_outage: false }.into(),
-        };
-        engine.run(store, partition, now, &[command]).await?;
-    }
-    Ok(())
 }
 
 pub async fn messages_between_partitions_arrive(stand: &mut Stand) -> Check {
@@ -121,7 +95,7 @@ pub async fn messages_between_partitions_arrive(stand: &mut Stand) -> Check {
     for mode in [LaneMode::Paused, LaneMode::Open, LaneMode::Draining] {
         engine.run(store, home, START, &[set(mode).into()]).await?;
         stand.each().for_each(|partition| engine.forget(partition));
-        fire_due(&mut engine, store, home, START).await?;
+        engine.fire_due(store, home, START).await?;
         for partition in stand.each() {
             let opening = stand.opening(partition).await?;
             let modes: Vec<LaneMode> = opening.lanes.iter().map(|lane| lane.mode).collect();
@@ -133,70 +107,27 @@ pub async fn messages_between_partitions_arrive(stand: &mut Stand) -> Check {
     Ok(())
 }
 
-/// Runs one program on the store and on the reference. After each batch the replies must be the same, after
-/// some the states.
-async fn run_program(stand: &mut Stand, seed: u64, batches: usize, reopen: bool) -> Check {
-    let mut program = Program::new(seed, stand.partitions);
-    let mut ours = Engine::new(stand.partitions, program::limits());
-    let mut theirs = Engine::new(stand.partitions, program::limits());
-    for batch in 0..batches {
-        let at = |what: &str| format!("seed {seed}, batch {batch}: {what}");
-        let now = stand.now();
-        let (partition, commands) = program.batch();
-        let got = ours.run(&*stand.store, partition, now, &commands).await.map_err(|it| at(&it))?;
-        let want = theirs.run(&stand.reference, partition, now, &commands).await.map_err(|it| at(&it))?;
-        ensure_eq!(got, want, "{}", at("replies"));
-        program.follow(&got);
-        if program.dice().below(3) == 0 {
-            let partition = PartitionId(program.dice().below(stand.partitions.into()) as u16);
-            fire_due(&mut ours, &*stand.store, partition, now).await.map_err(|it| at(&it))?;
-            fire_due(&mut theirs, &stand.reference, partition, now).await.map_err(|it| at(&it))?;
-        }
-        // What is in memory is dropped now and then, so that decisions rest on what was stored.
-        if program.dice().below(8) == 0 {
-            ours.forget(partition);
-            theirs.forget(partition);
-        }
-        stand.clock.advance(program.dice().below(700) as i64);
-        if batch % 40 == 39 {
-            stand.same().await.map_err(|it| at(&it))?;
-        }
-        if reopen && batch % 25 == 24 {
-            stand.reopen().await?;
-        }
-    }
-    stand.same().await
+async fn run_program(stand: &mut Stand, seed: u64, batches: usize, reopen: Reopen) -> Check {
+    let reference = MemorySite(stand.reference.another());
+    let (clock, partitions) = (stand.clock.clone(), stand.partitions);
+    let sides = vec![
+        Side::new("the store", stand.site(), stand.store.clone(), partitions),
+        Side::new("the reference", &reference, Arc::new(stand.reference.another()), partitions),
+    ];
+    let mut race = Race { clock, partitions, sides };
+    race.run(seed, batches, reopen).await?;
+    let store = race.sides.swap_remove(0).store;
+    stand.store = store;
+    Ok(())
 }
 
 pub async fn random_programs_end_like_on_the_reference(stand: &mut Stand) -> Check {
-    run_program(stand, 1_000 + u64::from(stand.partitions), 240, false).await
+    run_program(stand, 1_000 + u64::from(stand.partitions), 240, Reopen::Never).await
 }
 
 pub async fn random_programs_survive_reopening(stand: &mut Stand) -> Check {
-    run_program(stand, 2_000 + u64::from(stand.partitions), 100, true).await?;
+    run_program(stand, 2_000 + u64::from(stand.partitions), 100, Reopen::Often).await?;
     let before = Dump::of(&*stand.store).await?;
     stand.reopen().await?;
     Dump::of(&*stand.store).await?.compare(&before)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::super::super::MemoryFactory;
-    use super::*;
-
-    #[tokio::test]
-    async fn a_random_program_sees_nearly_everything_that_can_happen() {
-        let mut words = BTreeSet::new();
-        for partitions in [1, 3] {
-            let mut stand = Stand::new(&MemoryFactory, partitions).await.unwrap();
-            run_program(&mut stand, 1_000 + u64::from(partitions), 240, false).await.unwrap();
-            stand.reference.inspect(|state| {
-                let events = state.partitions().flat_map(|(_, partition)| partition.events());
-                words.extend(events.map(|event| event.fact.word()));
-            });
-        }
-        assert!(words.len() >= 24, "{} words: {words:?}", words.len());
-    }
 }
