@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ff_engine::doctor;
+use ff_engine::subscription::Item;
 use flowfabric::{EventFilter, ExecutionId, Fabric, Fact, Payload, PublicState, Start};
 
 use crate::fleet::Role;
@@ -180,13 +181,17 @@ struct Log {
 }
 
 impl Log {
+    /// Everything that was there when it is called. The fabric goes on meanwhile, and what it adds to one partition
+    /// must not be taken for what is missing in another: each is read up to its own end.
     async fn read(fabric: &Fabric) -> Log {
         let (_, statuses) = fabric.engine().store().status().await.unwrap();
-        let count: u64 = statuses.iter().map(|status| status.next_event - 1).sum();
-        let mut events = fabric.events(EventFilter::default(), Start::Beginning).await.unwrap();
+        let mut events = fabric.engine().subscribe(EventFilter::default(), Start::Beginning).await.unwrap();
+        let mut seen = vec![0; statuses.len()];
         let mut log = Log::default();
-        for _ in 0..count {
-            let event = events.next().await.event;
+        while statuses.iter().any(|it| seen[it.partition.index()] + 1 < it.next_event) {
+            let Item::Event { event, partition, .. } = events.next().await else { continue };
+            let before = std::mem::replace(&mut seen[partition.index()], event.number);
+            assert_eq!(event.number, before + 1, "the log of partition {partition} has a gap");
             let Some(id) = event.execution else { continue };
             match event.fact {
                 Fact::Created { .. } => assert!(log.created.insert(id), "{id} was created twice"),
