@@ -49,7 +49,7 @@ pub struct Cli {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Global options")]
 pub struct Global {
-    /// Where the work is kept: sqlite:PATH or memory: [default: sqlite:flowfabric.db]
+    /// Where the work is kept: sqlite:PATH, postgres://… or memory: [default: sqlite:flowfabric.db]
     #[arg(long, global = true, value_name = "URL")]
     pub store: Option<String>,
     /// Print JSON: one document, or one line each for streams

@@ -2,10 +2,14 @@
 
 use std::future::Future;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use ff_store::Store;
+use ff_store_postgres::PostgresStore;
 use flowfabric::{Fabric, Options};
 
+use crate::commands::store;
 use crate::problem::Problem;
 use crate::settings::Settings;
 
@@ -58,6 +62,15 @@ pub async fn with<T, F: Future<Output = Result<T, Problem>>>(
     result
 }
 
+/// The store alone, without an engine on it.
+pub async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem> {
+    if settings.store.trim().starts_with("postgres") {
+        let address = ff_store_postgres::Address::parse(&settings.store)?;
+        return Ok(Arc::new(PostgresStore::open(address, ff_store_postgres::Options::default()).await?));
+    }
+    Ok(Arc::new(store::open(&settings.store).await?))
+}
+
 fn check_exists(url: &str) -> Result<(), Problem> {
     match sqlite_path(url) {
         Some(path) if !path.exists() => {
@@ -75,4 +88,39 @@ pub fn sqlite_path(url: &str) -> Option<PathBuf> {
     let path = rest.split('?').next().unwrap_or_default();
     let path = path.strip_prefix("//").unwrap_or(path);
     (!path.is_empty()).then(|| PathBuf::from(path))
+}
+
+/// An address as it may be shown: the password belongs to whoever typed it.
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
+    let rest = match rest.rsplit_once('@') {
+        Some((user, place)) => format!("{}@{place}", user.split(':').next().unwrap_or_default()),
+        None => rest.to_owned(),
+    };
+    let options: Vec<&str> = options.split('&').filter(|it| !it.starts_with("password=")).collect();
+    match options.join("&").as_str() {
+        "" => format!("{scheme}://{rest}"),
+        options => format!("{scheme}://{rest}?{options}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_not_shown() {
+        for (url, want) in [
+            (
+                "postgres://ada:p@ss@db.example/jobs?partitions=3",
+                "postgres://ada@db.example/jobs?partitions=3",
+            ),
+            ("postgres://db.example/jobs?password=secret", "postgres://db.example/jobs"),
+            ("postgres://ada@db.example/jobs", "postgres://ada@db.example/jobs"),
+            ("sqlite:jobs.db", "sqlite:jobs.db"),
+        ] {
+            assert_eq!(without_password(url), want);
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::hash::{Hash, Hasher};
 
 use ff_core::agenda::{AgendaKey, Subject};
 use ff_core::class::Class;
+use ff_core::inbox::DeadLetter;
 use ff_core::key::Ask;
 use ff_core::query::{CountKey, Filter, Order, PageAsk};
 use ff_core::ready::Place;
@@ -46,6 +47,8 @@ struct Side {
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Findings {
     pub executions: u64,
+    /// Submissions that could not be taken in. They are for people to look at and nothing is wrong with the store.
+    pub dead_letters: u64,
     pub problems: Vec<String>,
 }
 
@@ -96,6 +99,7 @@ pub async fn examine(store: &dyn Store) -> Result<Findings, StoreError> {
         if stored.ready_counts != derived.ready_counts {
             findings.problems.push(format!("partition {partition}: ready counts differ from a recount"));
         }
+        findings.dead_letters += dead_letters(store, partition).await?.len() as u64;
     }
     Ok(findings)
 }
@@ -155,6 +159,21 @@ async fn read(store: &dyn Store, partition: PartitionId) -> Result<Side, StoreEr
         after = reached;
     }
     Ok(side)
+}
+
+/// All dead letters of a partition, in the order of their numbers.
+pub async fn dead_letters(store: &dyn Store, partition: PartitionId) -> Result<Vec<DeadLetter>, StoreError> {
+    let mut all: Vec<DeadLetter> = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |letter| letter.posted.number);
+        let loaded = store.load(partition, vec![Ask::DeadLetters { after, limit: PAGE }]).await?;
+        let Some(Answer::DeadLetters(letters)) = loaded.answers.into_iter().next() else { return Ok(all) };
+        let is_last = letters.len() < PAGE;
+        all.extend(letters);
+        if is_last {
+            return Ok(all);
+        }
+    }
 }
 
 async fn opening(store: &dyn Store, partition: PartitionId) -> Result<Opening, StoreError> {

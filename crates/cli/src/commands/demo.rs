@@ -12,15 +12,22 @@ use crate::settings::Settings;
 #[command(after_help = "Examples:
   flowfabric demo
   flowfabric demo --keep ./demo
+  flowfabric demo --here --store postgres://me@db.example/empty
   flowfabric demo --json | jq .counts")]
 pub struct Demo {
     /// Keep the store in this folder, to look at it afterwards
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Play on the store of --store, which must be empty, instead of a new file
+    #[arg(long, conflicts_with = "keep")]
+    here: bool,
 }
 
 impl Demo {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
-        crate::demo::run(self.keep, settings.json).await
+        match self.here {
+            true => crate::demo::run_on(&settings.store, settings.json).await,
+            false => crate::demo::run(self.keep, settings.json).await,
+        }
     }
 }

@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::json;
 
-use super::store;
 use crate::problem::Problem;
+use crate::session;
 use crate::settings::Settings;
 use crate::view;
 
@@ -15,12 +15,12 @@ pub struct Doctor {}
 
 impl Doctor {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
-        let store = store::open(&settings.store).await?;
-        let found = ff_engine::doctor::examine(&store).await;
-        ff_store::Store::close(&store).await;
+        let store = session::open_store(settings).await?;
+        let found = ff_engine::doctor::examine(&*store).await;
+        store.close().await;
         let found = found?;
         if settings.json {
-            let value = json!({ "ok": found.problems.is_empty(), "executions": found.executions, "problems": found.problems });
+            let value = json!({ "ok": found.problems.is_empty(), "executions": found.executions, "dead_letters": found.dead_letters, "problems": found.problems });
             view::document(&value)?;
         } else {
             found.problems.iter().try_for_each(|problem| view::line(problem))?;
@@ -29,11 +29,14 @@ impl Doctor {
                 found.executions,
                 found.problems.len()
             ))?;
+            if found.dead_letters > 0 {
+                view::line(&format!("{} dead letters; see flowfabric inbox list", found.dead_letters))?;
+            }
         }
         if found.problems.is_empty() {
             return Ok(());
         }
         Err(Problem::error("the store is not in order")
-            .hint("keep a copy of the file and report what is listed above"))
+            .hint("keep a copy of the store and report what is listed above"))
     }
 }

@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod get;
 mod hold;
+mod inbox;
 mod lane;
 mod list;
 mod operate;
@@ -17,7 +18,7 @@ mod release;
 mod remove;
 mod replay;
 mod revoke;
-mod store;
+pub mod store;
 mod submit;
 mod tag;
 mod tail;
@@ -51,6 +52,7 @@ pub enum Command {
     Worker(worker::Worker),
     Workers(workers::Workers),
     Lane(lane::Lane),
+    Inbox(inbox::Inbox),
     Store(store::Store),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
@@ -80,6 +82,7 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Problem> {
         Command::Worker(it) => it.run(&settings).await,
         Command::Workers(it) => it.run(&settings).await,
         Command::Lane(it) => it.run(&settings).await,
+        Command::Inbox(it) => it.run(&settings).await,
         Command::Store(it) => it.run(&settings).await,
         Command::Doctor(it) => it.run(&settings).await,
         Command::Bench(it) => it.run(&settings).await,

@@ -9,7 +9,7 @@ use ff_store_sqlite::{Options, SqliteStore};
 use serde_json::json;
 
 use crate::problem::Problem;
-use crate::session::sqlite_path;
+use crate::session::{sqlite_path, without_password};
 use crate::settings::Settings;
 use crate::view;
 
@@ -57,7 +57,8 @@ impl Store {
 
 pub async fn open(url: &str) -> Result<SqliteStore, Problem> {
     let path = sqlite_path(url).ok_or_else(|| {
-        Problem::invalid(format!("store is {url:?}; this command needs a file, such as sqlite:jobs.db"))
+        let shown = without_password(url);
+        Problem::invalid(format!("store is {shown:?}; this command needs a file, such as sqlite:jobs.db"))
     })?;
     if !path.exists() {
         return Err(Problem::not_found(format!("store: there is no file {}", path.display())));

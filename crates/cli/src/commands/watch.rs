@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use flowfabric::{Execution, ExecutionId, Fabric, PublicState};
+use flowfabric::{Execution, ExecutionId, PublicState, Watch as States};
 
 use crate::problem::{Exit, Problem};
 use crate::session::{self, Open, Patience};
@@ -24,8 +24,11 @@ pub struct Watch {
 impl Watch {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
         session::with(settings, Open::Existing, Patience::Short, async |fabric| {
+            // Where it stands is shown in any case; the time counts from then.
+            let watch = fabric.watch(self.id).await?;
             tokio::select! {
-                ended = follow(fabric, self.id, settings.json) => ended,
+                biased;
+                ended = follow(watch, settings.json) => ended,
                 () = sleep(self.timeout) => Err(late(self.id)),
                 () = signals::asked_to_end() => Ok(()),
             }
@@ -34,8 +37,7 @@ impl Watch {
     }
 }
 
-async fn follow(fabric: Fabric, id: ExecutionId, json: bool) -> Result<(), Problem> {
-    let mut watch = fabric.watch(id).await?;
+async fn follow(mut watch: States, json: bool) -> Result<(), Problem> {
     let mut last = None;
     while let Some(execution) = watch.next().await? {
         if json {

@@ -1,4 +1,4 @@
-//! The demonstration: a few seconds of real work on a new SQLite file, with everything that goes wrong in real
+//! The demonstration: a few seconds of real work on a new SQLite file or an empty store, with everything that goes wrong in real
 //! life, and a check that all of it ended as it should.
 //!
 //! | to read about | open |
@@ -21,6 +21,7 @@ use flowfabric::{EventFilter, Fabric, Start, Worker};
 use tokio::sync::watch;
 
 use crate::problem::Problem;
+use crate::session::without_password;
 use live::Live;
 use parts::Part;
 use report::Report;
@@ -65,13 +66,29 @@ pub async fn run(keep: Option<PathBuf>, json: bool) -> Result<(), Problem> {
         (None, None) => PathBuf::from("."),
     };
     let url = format!("sqlite:{}", folder.join(FILE).display());
-    let fabric = flowfabric::connect(&url).await?;
-    let played = tokio::time::timeout(PATIENCE, play(fabric.clone(), url.clone(), json)).await;
-    fabric.shutdown(Duration::from_secs(5)).await;
-    let report = played.map_err(|_| {
-        Problem::timeout(format!("the demonstration did not end within {} seconds", PATIENCE.as_secs()))
-    })??;
+    let report = perform(&url, json).await?;
     report.print(keep.is_some().then_some(url.as_str()), json)
+}
+
+/// Plays on a store that is there, and leaves everything in it.
+pub async fn run_on(url: &str, json: bool) -> Result<(), Problem> {
+    perform(url, json).await?.print(Some(&without_password(url)), json)
+}
+
+async fn perform(url: &str, json: bool) -> Result<Report, Problem> {
+    let fabric = flowfabric::connect(url).await?;
+    // The counts at the end are those of the whole store.
+    let played = match fabric.counts().await?.is_empty() {
+        true => Ok(tokio::time::timeout(PATIENCE, play(fabric.clone(), url.to_owned(), json)).await),
+        false => {
+            Err(Problem::invalid("store: the demonstration needs an empty store, this one holds executions")
+                .hint("give another --store"))
+        }
+    };
+    fabric.shutdown(Duration::from_secs(5)).await;
+    played?.map_err(|_| {
+        Problem::timeout(format!("the demonstration did not end within {} seconds", PATIENCE.as_secs()))
+    })?
 }
 
 /// The folder to keep, which must not hold another demonstration.

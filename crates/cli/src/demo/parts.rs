@@ -304,7 +304,9 @@ async fn transfer_done(_: Context, _: Value) -> Result<&'static str, TaskFailure
 fn spawn_doomed(stage: &Stage) -> Result<Child, Problem> {
     let program = std::env::current_exe()?;
     let child = Command::new(program)
-        .args(["--store", &stage.url, "__demo-worker"])
+        .arg("__demo-worker")
+        // Not an argument: everybody on the machine can read those, and an address may hold a password.
+        .env("FLOWFABRIC_STORE", &stage.url)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

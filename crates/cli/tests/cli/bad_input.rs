@@ -107,13 +107,16 @@ fn other_commands_check_their_values_too() {
 #[test]
 fn a_nonsense_url_is_refused_with_what_is_supported() {
     let stand = Stand::new();
-    for url in ["", "jobs.db", "foo://bar", "sqlite:", "memory:x", "postgres://localhost/x", "sqlite:a?x=y"] {
+    for url in ["", "jobs.db", "foo://bar", "sqlite:", "memory:x", "mysql://localhost/x", "sqlite:a?x=y"] {
         check(
             &stand.run(["--store", url, "submit", "x"]),
             2,
             &["this build supports sqlite:PATH", "hint: set --store"],
         );
     }
+    let said = stand.run(["--store", "postgres://ada:secret@127.0.0.1/x?sslmode=maybe", "submit", "x"]);
+    check(&said, 2, &["sslmode=maybe", "hint: set --store"]);
+    assert!(!said.err.contains("secret"), "{said:?}");
     check(
         &stand.run(["--store", "sqlite:no/such/folder/a.db", "submit", "x"]),
         1,

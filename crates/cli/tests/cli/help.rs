@@ -30,6 +30,7 @@ fn every_command_has_help() {
         "worker",
         "workers",
         "lane",
+        "inbox",
         "store",
         "doctor",
         "bench",

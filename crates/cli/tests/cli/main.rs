@@ -7,6 +7,7 @@ mod bad_input;
 mod demo;
 mod help;
 mod operations;
+mod postgres;
 mod reading;
 mod settings;
 mod stand;

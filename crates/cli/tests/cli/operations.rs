@@ -1,12 +1,17 @@
 //! Changing the course of work.
 
-use crate::stand::Stand;
+use crate::stand::{Stand, on_every_store};
 
 const NOBODY: &str = "0197f3a2-6f3e-7c41-9b1d-0242ac120002";
 
-#[test]
-fn cancel_ends_work_and_keeps_who_and_why() {
-    let stand = Stand::new();
+on_every_store! {
+    cancel_ends_work_and_keeps_who_and_why,
+    many_ids_are_all_tried_and_the_first_problem_decides_the_exit_code,
+    hold_release_priority_tags_replay_remove,
+    lanes_pause_drain_and_are_set,
+}
+
+fn cancel_ends_work_and_keeps_who_and_why(stand: &Stand) {
     let id = stand.submit(["x"]);
     stand.ok(["cancel", &id, "--cause", "ordered twice"]);
     let got = stand.json(["get", &id]);
@@ -21,9 +26,7 @@ fn cancel_ends_work_and_keeps_who_and_why() {
     assert_eq!(stand.run(["submit", "x", "--key", "k", "--deadline", "1ms", "--wait"]).code, 6);
 }
 
-#[test]
-fn many_ids_are_all_tried_and_the_first_problem_decides_the_exit_code() {
-    let stand = Stand::new();
+fn many_ids_are_all_tried_and_the_first_problem_decides_the_exit_code(stand: &Stand) {
     let (a, b) = (stand.submit(["x"]), stand.submit(["x"]));
     let said = stand.run(["cancel", &a, NOBODY, &b, "--json"]);
     assert_eq!(said.code, 3);
@@ -33,9 +36,7 @@ fn many_ids_are_all_tried_and_the_first_problem_decides_the_exit_code() {
     assert_eq!(results["results"][2]["state"], "cancelled");
 }
 
-#[test]
-fn hold_release_priority_tags_replay_remove() {
-    let stand = Stand::new();
+fn hold_release_priority_tags_replay_remove(stand: &Stand) {
     let id = stand.submit(["x", "--tag", "old=1"]);
     assert!(stand.ok(["hold", &id, "--cause", "later"]).contains("held by ada: later"));
     assert_eq!(stand.json(["release", &id])["reason"], "waiting_for_worker");
@@ -59,9 +60,7 @@ fn hold_release_priority_tags_replay_remove() {
     assert_eq!(stand.run(["get", &id]).code, 3);
 }
 
-#[test]
-fn lanes_pause_drain_and_are_set() {
-    let stand = Stand::new();
+fn lanes_pause_drain_and_are_set(stand: &Stand) {
     assert_eq!(stand.json(["lane", "pause", "billing"])["mode"], "paused");
     stand.submit(["x", "--lane", "billing"]);
     stand.ok(["lane", "drain", "billing"]);

@@ -1,8 +1,9 @@
 //! A folder in which the binary is run.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
+use ff_scratch::{Database, run_sql, test_postgres};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -10,7 +11,29 @@ pub const BINARY: &str = env!("CARGO_BIN_EXE_flowfabric");
 
 pub struct Stand {
     folder: TempDir,
+    /// The database that the settings name; without one, what a newcomer gets.
+    database: Option<Database>,
 }
+
+/// Tests that hold on every store. Each is a function that takes a stand.
+macro_rules! on_every_store {
+    ($($name:ident,)+) => {
+        mod on_sqlite {
+            $(#[test]
+            fn $name() {
+                super::$name(&crate::stand::Stand::new());
+            })+
+        }
+
+        mod on_postgres {
+            $(#[test]
+            fn $name() {
+                super::$name(&crate::stand::Stand::on_postgres());
+            })+
+        }
+    };
+}
+pub(crate) use on_every_store;
 
 /// What a run of the binary said.
 #[derive(Debug)]
@@ -32,7 +55,26 @@ impl From<Output> for Said {
 
 impl Stand {
     pub fn new() -> Stand {
-        Stand { folder: tempfile::tempdir().unwrap() }
+        Stand { folder: tempfile::tempdir().unwrap(), database: None }
+    }
+
+    /// A folder whose settings name a database that nobody else uses.
+    pub fn on_postgres() -> Stand {
+        let database = Database::create(&test_postgres().unwrap(), None).unwrap();
+        Stand { folder: tempfile::tempdir().unwrap(), database: Some(database) }
+    }
+
+    /// A stand of the same kind, with another store.
+    pub fn another(&self) -> Stand {
+        match &self.database {
+            Some(_) => Stand::on_postgres(),
+            None => Stand::new(),
+        }
+    }
+
+    /// What an application does in the database.
+    pub fn sql(&self, statement: &str) -> String {
+        run_sql(&self.database.as_ref().unwrap().url(), &[statement]).unwrap()
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -47,14 +89,14 @@ impl Stand {
 
     /// The binary in this folder, without settings of whoever runs the tests.
     pub fn command<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Command {
-        let mut command = in_folder(BINARY, self.folder.path());
+        let mut command = self.in_folder(BINARY);
         command.args(args);
         command
     }
 
     /// A shell script in this folder; `$FF` is the binary.
     pub fn shell(&self, script: &str) -> Said {
-        let mut command = in_folder("sh", self.folder.path());
+        let mut command = self.in_folder("sh");
         command.args(["-c", script]).env("FF", BINARY);
         command.output().unwrap().into()
     }
@@ -93,20 +135,23 @@ impl Stand {
 
     /// How many executions the store holds; none if there is no store.
     pub fn stored(&self) -> u64 {
-        match self.path("flowfabric.db").exists() {
+        match self.database.is_some() || self.path("flowfabric.db").exists() {
             true => self.json(["list", "--count"])["count"].as_u64().unwrap(),
             false => 0,
         }
     }
-}
 
-fn in_folder(program: &str, folder: &Path) -> Command {
-    let mut command = Command::new(program);
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FLOWFABRIC")) {
-        command.env_remove(name);
+    fn in_folder(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FLOWFABRIC")) {
+            command.env_remove(name);
+        }
+        if let Some(database) = &self.database {
+            command.env("FLOWFABRIC_STORE", database.url());
+        }
+        command.current_dir(self.folder.path()).env("USER", "ada").env("COLUMNS", "100");
+        command
     }
-    command.current_dir(folder).env("USER", "ada").env("COLUMNS", "100");
-    command
 }
 
 /// A process that ends with the test at the latest.

@@ -2,13 +2,21 @@
 
 use std::fs;
 
-use crate::stand::Stand;
+use crate::stand::{Stand, on_every_store};
 
 const WAIT: [&str; 3] = ["--wait", "--timeout", "50s"];
 
-#[test]
-fn a_program_gets_the_input_and_gives_the_result() {
-    let stand = Stand::new();
+on_every_store! {
+    a_program_gets_the_input_and_gives_the_result,
+    the_program_knows_what_it_runs_and_text_becomes_a_json_text,
+    the_exit_code_decides,
+    a_cancel_stops_the_program,
+    a_worker_that_stops_ends_its_programs_and_gives_the_work_back,
+    an_operator_drains_a_worker,
+    a_worker_with_a_setting_that_does_not_fit_does_not_start,
+}
+
+fn a_program_gets_the_input_and_gives_the_result(stand: &Stand) {
     let early = stand.submit(["greet", "--input", "{\"name\":\"Ada\"}"]);
     let worker = stand.worker(["--kind", "greet", "--exec", "cat", "--name", "cat-1"]);
     assert_eq!(stand.run(["watch", &early, "--timeout", "50s"]).code, 0);
@@ -34,9 +42,7 @@ fn a_program_gets_the_input_and_gives_the_result() {
     assert_eq!(stand.json(["workers", "list"])["workers"].to_string(), "[]");
 }
 
-#[test]
-fn the_program_knows_what_it_runs_and_text_becomes_a_json_text() {
-    let stand = Stand::new();
+fn the_program_knows_what_it_runs_and_text_becomes_a_json_text(stand: &Stand) {
     let exec = "echo $FLOWFABRIC_KIND $FLOWFABRIC_LANE $FLOWFABRIC_ATTEMPT $FLOWFABRIC_EXECUTION";
     let _worker = stand.worker(["--kind", "env", "--lane", "side", "--exec", exec]);
     let done = stand.json(["submit", "env", "--lane", "side"].into_iter().chain(WAIT));
@@ -44,9 +50,7 @@ fn the_program_knows_what_it_runs_and_text_becomes_a_json_text() {
     assert_eq!(done["result"], format!("env side 1 {id}"));
 }
 
-#[test]
-fn the_exit_code_decides() {
-    let stand = Stand::new();
+fn the_exit_code_decides(stand: &Stand) {
     // The input is the shell script that the program runs.
     let _worker = stand.worker(["--kind", "sh", "--exec", "eval \"$(tr -d '\\\"')\"", "--later", "10ms"]);
     let run = |script: &str| {
@@ -86,9 +90,7 @@ fn the_exit_code_decides() {
 const STOPPABLE: &str =
     "trap 'echo stopped > ended; exit 1' TERM; echo running > started; while :; do sleep 0.05; done";
 
-#[test]
-fn a_cancel_stops_the_program() {
-    let stand = Stand::new();
+fn a_cancel_stops_the_program(stand: &Stand) {
     assert_eq!(stand.shell("mkfifo started ended").code, 0);
     let _worker = stand.worker(["--kind", "long", "--exec", STOPPABLE]);
     for grace in [None, Some("20s")] {
@@ -102,9 +104,7 @@ fn a_cancel_stops_the_program() {
     }
 }
 
-#[test]
-fn a_worker_that_stops_ends_its_programs_and_gives_the_work_back() {
-    let stand = Stand::new();
+fn a_worker_that_stops_ends_its_programs_and_gives_the_work_back(stand: &Stand) {
     assert_eq!(stand.shell("mkfifo started ended").code, 0);
     let worker = stand.worker(["--kind", "long", "--exec", STOPPABLE, "--grace", "10ms"]);
     let id = stand.submit(["long"]);
@@ -120,9 +120,7 @@ fn a_worker_that_stops_ends_its_programs_and_gives_the_work_back() {
     assert_eq!(got["attempts"][0]["outcome"], "released");
 }
 
-#[test]
-fn an_operator_drains_a_worker() {
-    let stand = Stand::new();
+fn an_operator_drains_a_worker(stand: &Stand) {
     let worker = stand.worker(["--kind", "greet", "--exec", "cat"]);
     stand.ok(["submit", "greet"].into_iter().chain(WAIT));
     let workers = stand.json(["workers", "list"]);
@@ -133,9 +131,7 @@ fn an_operator_drains_a_worker() {
     assert!(said.err.contains("drained by an operator"), "{said:?}");
 }
 
-#[test]
-fn a_worker_with_a_setting_that_does_not_fit_does_not_start() {
-    let stand = Stand::new();
+fn a_worker_with_a_setting_that_does_not_fit_does_not_start(stand: &Stand) {
     let said = stand.run(["worker", "--kind", "a b", "--exec", "cat"]);
     assert_eq!(said.code, 2, "{said:?}");
     assert!(said.err.contains("kind contains ' '"), "{said:?}");

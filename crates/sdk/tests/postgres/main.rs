@@ -1,0 +1,9 @@
+//! Several fabrics on one PostgreSQL database, as several servers would be.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "../background/mod.rs"]
+mod background;
+mod ground;
+mod inbox;
+mod servers;
