@@ -7,6 +7,7 @@ use ff_scratch::{Cluster, Database, Settings, run_sql};
 use ff_store::{MemoryStore, Store};
 use ff_store_postgres::{Address, PostgresStore};
 use ff_store_sqlite::SqliteStore;
+use serde::{Deserialize, Serialize};
 
 /// Which kind of store is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,15 +28,34 @@ impl Kind {
 }
 
 /// What a store did, summed since it was opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cost {
     pub commits: u64,
+    /// Commits that were refused because another process was first.
+    pub conflicts: u64,
     pub statements: u64,
     pub rows: u64,
     pub wal_bytes: u64,
     /// Time that the server's own processes have worked, in milliseconds; none for a store in this process.
     pub server_cpu_ms: Option<u64>,
     pub batches: Vec<(u64, u64)>,
+}
+
+impl Cost {
+    /// Adds what another process asked of the same store; the log and the server's time are counted once, by the
+    /// store's owner.
+    pub fn add(&mut self, other: &Cost) {
+        self.commits += other.commits;
+        self.conflicts += other.conflicts;
+        self.statements += other.statements;
+        self.rows += other.rows;
+        for (most, count) in &other.batches {
+            match self.batches.iter_mut().find(|(known, _)| known == most) {
+                Some((_, sum)) => *sum += count,
+                None => self.batches.push((*most, *count)),
+            }
+        }
+    }
 }
 
 /// A store, open.
@@ -99,11 +119,13 @@ impl Ground {
 
     pub fn cost(&self) -> anyhow::Result<Option<Cost>> {
         Ok(match self {
-            Ground::Memory(_) | Ground::Lent { .. } => None,
+            Ground::Memory(_) => None,
+            Ground::Lent { store, .. } => Some(asked_of(store)),
             Ground::Sqlite { store, .. } => {
                 let stats = store.stats();
                 Some(Cost {
                     commits: stats.commits,
+                    conflicts: 0,
                     statements: stats.statements,
                     rows: stats.rows,
                     wal_bytes: stats.wal_bytes,
@@ -112,19 +134,15 @@ impl Ground {
                 })
             }
             Ground::Postgres { store, database } => {
-                let stats = store.stats();
                 let lsn = "SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint";
                 let wal_bytes = run_sql(&database.url(), &[lsn])?.trim().parse()?;
                 Some(Cost {
-                    commits: stats.commits,
-                    statements: stats.calls + stats.reads,
-                    rows: stats.rows,
                     wal_bytes,
                     server_cpu_ms: SERVER
                         .get()
                         .and_then(Cluster::pid)
                         .and_then(crate::figures::cpu_ms_of_family),
-                    batches: stats.batches,
+                    ..asked_of(store)
                 })
             }
         })
@@ -151,6 +169,20 @@ impl Ground {
     }
 }
 
+/// What this process has asked of a server.
+fn asked_of(store: &PostgresStore) -> Cost {
+    let stats = store.stats();
+    Cost {
+        commits: stats.commits,
+        conflicts: stats.conflicts,
+        statements: stats.calls + stats.reads,
+        rows: stats.rows,
+        wal_bytes: 0,
+        server_cpu_ms: None,
+        batches: stats.batches,
+    }
+}
+
 pub async fn open_postgres(url: &str) -> anyhow::Result<PostgresStore> {
     Ok(PostgresStore::open(Address::parse(url)?, Default::default()).await?)
 }
@@ -163,4 +195,19 @@ pub fn server() -> anyhow::Result<&'static Cluster> {
         let _ = SERVER.set(Cluster::start(Settings::durable())?);
     }
     SERVER.get().ok_or_else(|| anyhow::anyhow!("there is no server"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_of_processes_are_summed_by_size_of_batch() {
+        let one = Cost { commits: 2, conflicts: 1, batches: vec![(1, 2), (4, 1)], ..Cost::default() };
+        let mut sum = Cost { wal_bytes: 7, batches: vec![(4, 5)], ..Cost::default() };
+        sum.add(&one);
+        sum.add(&one);
+        assert_eq!((sum.commits, sum.conflicts, sum.wal_bytes), (4, 2, 7));
+        assert_eq!(sum.batches, [(4, 7), (1, 4)]);
+    }
 }

@@ -4,16 +4,25 @@
 //! |---|---|
 //! | what is run | [`Scenario`], one file each under `scenario/` |
 //! | where it runs: a fresh store for each round | [`bed`], [`ground`] |
+//! | many callers at once | [`load`] |
+//! | engines in processes of their own, and clients that call any of them | [`child`], [`serve`], [`clients`], [`wire`] |
+//! | whole-table reads of PostgreSQL | [`scans`] |
 //! | what is written down | [`report`] |
 //! | the raw limit: the same rows written by a bare client | [`raw`] |
 
 mod bed;
+mod child;
+mod clients;
 mod figures;
 mod ground;
+mod load;
 mod raw;
 mod recording;
 mod report;
+mod scans;
 mod scenario;
+mod serve;
+mod wire;
 
 use std::path::PathBuf;
 
@@ -25,7 +34,7 @@ pub use scenario::Scenario;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// What to measure; several are run one after the other
-    #[arg(long = "scenario", value_name = "NAME", required_unless_present_any = ["list", "measure"])]
+    #[arg(long = "scenario", value_name = "NAME", required_unless_present_any = ["list", "measure", "load", "serve"])]
     pub scenarios: Vec<Scenario>,
     /// List the scenarios and what they do
     #[arg(long)]
@@ -33,9 +42,9 @@ pub struct Args {
     /// How many executions a round takes (each scenario has its own default)
     #[arg(long, value_name = "N")]
     pub count: Option<usize>,
-    /// How long a round of `steady` takes, in seconds
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub seconds: u64,
+    /// How long a round of `steady`, `servers` and `servers-mixed` (20) and of `held-horizon` (120) takes, in seconds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub seconds: Option<u64>,
     /// How many rounds; the report has the median and the spread
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub rounds: usize,
@@ -48,6 +57,15 @@ pub struct Args {
     /// Measures the drain of an existing store; used by `growth` to start from a new process
     #[arg(long, hide = true, value_name = "FILE or URL")]
     pub measure: Option<String>,
+    /// Puts load on an existing store; used by `servers`
+    #[arg(long, hide = true, value_name = "URL")]
+    pub load: Option<String>,
+    /// How many callers that load has
+    #[arg(long, hide = true, value_name = "N")]
+    pub callers: Option<usize>,
+    /// Offers an engine on an existing store; used by `servers-mixed`
+    #[arg(long, hide = true, value_name = "URL")]
+    pub serve: Option<String>,
 }
 
 /// Which store and how to report.
@@ -63,12 +81,18 @@ pub struct Setting {
 pub async fn main(args: Args, setting: Setting) -> anyhow::Result<()> {
     if args.list {
         for scenario in Scenario::ALL {
-            println!("{:<12} {}", scenario.word(), scenario.about());
+            println!("{:<14} {}", scenario.word(), scenario.about());
         }
         return Ok(());
     }
     if let Some(place) = &args.measure {
         return scenario::growth::measure(place, &args).await;
+    }
+    if let Some(place) = &args.load {
+        return scenario::servers::load(place, &args).await;
+    }
+    if let Some(place) = &args.serve {
+        return serve::serve(place).await;
     }
     let mut reports = Vec::new();
     for scenario in &args.scenarios {

@@ -5,6 +5,7 @@
 //! | the PostgreSQL server that tests share | [`test_postgres`], and PgBouncer before it: [`test_bouncer`] |
 //! | a database nobody else sees | [`Database::create`] |
 //! | a server to kill, restart or fail over | [`Cluster::start`], [`Cluster::standby`] |
+//! | a transaction that somebody forgot to end | [`OpenTransaction::begin`] |
 //! | a pooler in front of a server | [`Bouncer::start`] |
 //! | a connection that breaks when a test says so | [`Proxy::start`] |
 //!
@@ -18,6 +19,7 @@ mod cluster;
 mod database;
 mod error;
 mod keeper;
+mod open_transaction;
 mod port;
 mod proxy;
 mod random;
@@ -32,6 +34,7 @@ pub use bouncer::Bouncer;
 pub use cluster::Cluster;
 pub use database::Database;
 pub use error::Error;
+pub use open_transaction::OpenTransaction;
 pub use proxy::Proxy;
 pub use settings::Settings;
 pub use shared::{BOUNCER_VARIABLE, POSTGRES_VARIABLE, test_bouncer, test_postgres};

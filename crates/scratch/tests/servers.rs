@@ -10,7 +10,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ff_scratch::{Bouncer, Cluster, Database, Settings, run_sql, test_bouncer, test_postgres};
+use ff_scratch::{
+    Bouncer, Cluster, Database, OpenTransaction, Settings, run_sql, test_bouncer, test_postgres,
+};
 
 /// Asks until the answer is the one wanted; the question itself takes some milliseconds.
 #[track_caller]
@@ -110,6 +112,18 @@ fn a_database_is_copied_from_its_template_and_goes_with_its_owner() {
     drop(copy);
     let count = format!("SELECT count(*) FROM pg_database WHERE datname = '{name}'");
     assert_eq!(run_sql(&admin, &[&count]).unwrap(), "0");
+}
+
+#[test]
+fn an_open_transaction_holds_the_horizon_back_until_it_is_dropped() {
+    let database = Database::create(&test_postgres().unwrap(), None).unwrap();
+    let open = OpenTransaction::begin(&database.url()).unwrap();
+    run_sql(&database.url(), &["SELECT pg_current_xact_id()", "SELECT pg_current_xact_id()"]).unwrap();
+    assert!(open.held_back().unwrap() >= 2);
+    drop(open);
+    let ended = "DO $$ BEGIN WHILE EXISTS (SELECT FROM pg_stat_activity WHERE state = 'idle in transaction' \
+                 AND datname = current_database()) LOOP PERFORM pg_stat_clear_snapshot(); END LOOP; END $$";
+    run_sql(&database.url(), &["SET statement_timeout = '10s'", ended]).unwrap();
 }
 
 const PART: &str = "FF_TEST_PART";

@@ -14,6 +14,7 @@ use crate::bed::{Bed, NOOP};
 use crate::figures::{median, rss_mib};
 use crate::ground::Kind;
 use crate::report::Report;
+use crate::scans::{Scans, analyze_while_empty};
 use crate::{Args, Setting};
 
 /// How many are drained in each measurement.
@@ -80,6 +81,10 @@ async fn one(
     report: &mut Report,
 ) -> anyhow::Result<Vec<f64>> {
     let bed = Bed::make(args, setting, false).await?;
+    let place = bed.ground.place().context("a store that another process finds")?;
+    if setting.kind == Kind::Postgres {
+        analyze_while_empty(&place)?;
+    }
     if finished > 0 {
         let bar = bar(&format!("submitting {finished}"), finished as u64);
         bed.fill(finished, |_| Submission::new(NOOP, &()), |sent| bar.set_position(sent as u64)).await?;
@@ -90,8 +95,8 @@ async fn one(
     let mixed = |n: usize| Submission::new(NOOP, &()).priority((n % 7) as i32 - 3);
     bed.fill(waiting, mixed, |sent| progress.set_position(sent as u64)).await?;
     progress.finish_and_clear();
-    let place = bed.ground.place().context("a store that another process finds")?;
     bed.fabric.shutdown(Duration::from_secs(30)).await;
+    let scans = read_scans(setting, &place).await?;
     let mut rates = Vec::with_capacity(times);
     for _ in 0..times {
         let measured = measure_in_new_process(&place, args).await?;
@@ -103,8 +108,21 @@ async fn one(
         report.rss_mib = report.rss_mib.max(number("rss_mib"));
         rates.push(number("rate_per_s"));
     }
+    if let (Some(before), Some(after)) = (scans, read_scans(setting, &place).await?) {
+        let grown = before.until(&after);
+        let sum: u64 = grown.iter().map(|(_, more)| more).sum();
+        *report.more.entry("whole-table reads".to_owned()).or_default() += sum as f64;
+        let name = |(table, more): &(String, u64)| {
+            format!("{table} was read whole {more} times while {waiting} waited and {finished} had ended")
+        };
+        report.problems.extend(grown.iter().map(name));
+    }
     report.problems.extend(bed.close().await?);
     Ok(rates)
+}
+
+async fn read_scans(setting: &Setting, place: &str) -> anyhow::Result<Option<Scans>> {
+    Ok(if setting.kind == Kind::Postgres { Some(Scans::read(place).await?) } else { None })
 }
 
 async fn measure_in_new_process(place: &str, args: &Args) -> anyhow::Result<serde_json::Value> {

@@ -3,7 +3,9 @@
 pub mod capability;
 pub mod drain;
 pub mod growth;
+pub mod held_horizon;
 pub mod latency;
+pub mod servers;
 pub mod steady;
 pub mod submit;
 
@@ -12,6 +14,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use self::servers::Manner;
 use crate::figures::{median, rss_mib};
 use crate::ground::{Cost, Kind};
 use crate::report::{PerExecution, Report};
@@ -26,10 +29,13 @@ pub enum Scenario {
     Bulk,
     Capability,
     Growth,
+    HeldHorizon,
+    Servers,
+    ServersMixed,
 }
 
 impl Scenario {
-    pub const ALL: [Scenario; 7] = [
+    pub const ALL: [Scenario; 10] = [
         Scenario::Drain,
         Scenario::Steady,
         Scenario::Latency,
@@ -37,6 +43,9 @@ impl Scenario {
         Scenario::Bulk,
         Scenario::Capability,
         Scenario::Growth,
+        Scenario::HeldHorizon,
+        Scenario::Servers,
+        Scenario::ServersMixed,
     ];
 
     pub fn word(self) -> &'static str {
@@ -48,6 +57,9 @@ impl Scenario {
             Scenario::Bulk => "bulk",
             Scenario::Capability => "capability",
             Scenario::Growth => "growth",
+            Scenario::HeldHorizon => "held-horizon",
+            Scenario::Servers => "servers",
+            Scenario::ServersMixed => "servers-mixed",
         }
     }
 
@@ -64,10 +76,28 @@ impl Scenario {
             Scenario::Growth => {
                 "drain rate with 1 k, 10 k, 100 k and 1 M waiting, and with 1 M finished behind"
             }
+            Scenario::HeldHorizon => {
+                "PostgreSQL: steady for 2 minutes with a transaction left open, beside a normal run"
+            }
+            Scenario::Servers => {
+                "PostgreSQL: 1, 2 and 4 engine processes on one database, steady; clients stick to one"
+            }
+            Scenario::ServersMixed => "PostgreSQL: the same; submits, claims and endings go to any of them",
         }
     }
 
+    /// Whether it is about what only PostgreSQL has: other servers, and other people's transactions.
+    fn needs_postgres(self) -> bool {
+        matches!(self, Scenario::HeldHorizon | Scenario::Servers | Scenario::ServersMixed)
+    }
+
     pub async fn run(self, args: &Args, setting: &Setting) -> anyhow::Result<Report> {
+        anyhow::ensure!(
+            !self.needs_postgres() || setting.kind == Kind::Postgres,
+            "--scenario {} measures PostgreSQL, but --store is a {} store; allowed are postgres: and postgres://…",
+            self.word(),
+            setting.kind.word()
+        );
         let mut report = match self {
             Scenario::Drain => drain::run(args, setting).await,
             Scenario::Steady => steady::run(args, setting).await,
@@ -76,6 +106,9 @@ impl Scenario {
             Scenario::Bulk => submit::bulk(args, setting).await,
             Scenario::Capability => capability::run(args, setting).await,
             Scenario::Growth => growth::run(args, setting).await,
+            Scenario::HeldHorizon => held_horizon::run(args, setting).await,
+            Scenario::Servers => servers::run(args, setting, Manner::Sticking).await,
+            Scenario::ServersMixed => servers::run(args, setting, Manner::Mixed).await,
         }?;
         report.scenario = self.word().to_owned();
         report.store = setting.kind.word().to_owned();

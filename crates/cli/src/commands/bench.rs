@@ -12,8 +12,8 @@ use crate::settings::Settings;
   flowfabric bench --list
   flowfabric bench --scenario submit --count 20000
   flowfabric bench --scenario steady --seconds 30 --store memory: --json
-
-  flowfabric bench --scenario drain --store postgres:
+  flowfabric bench --scenario drain --scenario held-horizon --store postgres:
+  flowfabric bench --scenario servers --scenario servers-mixed --store postgres: --rounds 1
 
 Each round has a fresh store: in memory if --store says memory:, in a database of its own if it says postgres: (on a
 private server that is started for it) or postgres://…, and in a file in --folder otherwise.")]
