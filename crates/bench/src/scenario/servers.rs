@@ -18,7 +18,7 @@ use crate::report::Report;
 use crate::{Args, Setting};
 
 const SERVERS: [usize; 3] = [1, 2, 4];
-/// Servers learn of each other once a second.
+/// Servers learn of each other once a second; no longer than what is measured.
 const WARM_UP: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +103,11 @@ fn seconds(args: &Args) -> u64 {
     args.seconds.unwrap_or(steady::SECONDS)
 }
 
+fn warmed_up(args: &Args) -> Load {
+    let load = Load::of_seconds(seconds(args));
+    Load { warm_up: WARM_UP.min(load.time), ..load }
+}
+
 // ---- clients that stick to one -----------------------------------------------------------------------
 
 async fn sticking(args: &Args, url: &str, servers: usize) -> anyhow::Result<Seen> {
@@ -141,7 +146,7 @@ pub async fn load(place: &str, args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     let callers = args.callers.unwrap_or(CALLERS);
-    let load = Load { callers, warm_up: WARM_UP, ..Load::of_seconds(seconds(args)) };
+    let load = Load { callers, ..warmed_up(args) };
     let seen = load.run("load", through(&bed.fabric)).await?;
     crew.stop().await?;
     bed.fabric.shutdown(Duration::from_secs(30)).await;
@@ -161,7 +166,7 @@ async fn mixed(args: &Args, url: &str, servers: usize) -> anyhow::Result<Seen> {
     let clients = Clients::connect(&ports).await?;
     let mut workers = clients.work(args.concurrency);
     let callers = clients.clone();
-    let load = Load { warm_up: WARM_UP, ..Load::of_seconds(seconds(args)) };
+    let load = warmed_up(args);
     let each = move || {
         let clients = callers.clone();
         async move { clients.submit_and_wait().await }

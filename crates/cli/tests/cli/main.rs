@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;
+mod bench;
 mod demo;
 mod help;
 mod operations;
