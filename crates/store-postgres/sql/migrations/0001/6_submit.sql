@@ -7,8 +7,8 @@ RETURN encode(
                 (get_byte(uuid_send(gen_random_uuid()), 0) & 63) | 128)
     || substr(int4send(route), 3, 2), 'hex')::uuid;
 
--- Submits work inside the caller's own transaction: it exists if and only if that transaction commits. A server
--- takes it in within a fifth of a second. Answers the id of the execution to be. What is wrong with a submission
+-- Submits work inside the caller's own transaction: it exists if and only if that transaction commits. Servers
+-- look for it at least every 150 ms. Answers the id of the execution to be. What is wrong with a submission
 -- is found when it is taken in: look into flowfabric.dead_letters.
 --
 --   SELECT flowfabric.submit('charge', '{"order": 17}');
