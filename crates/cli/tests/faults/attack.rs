@@ -8,10 +8,8 @@ use ff_sim::rng::Rng;
 use crate::fleet::{Fleet, Role};
 use crate::truth::Truth;
 
-/// How many turns of work and faults there are; a turn takes 50 to 350 milliseconds. There are more only if nobody has
-/// tried to complete what another held by then.
+/// How many turns of work and faults there are; a turn takes 50 to 350 milliseconds.
 const TURNS: usize = 70;
-const TURNS_MAX: usize = 140;
 /// For how many turns a process is paused: longer than the lease.
 const PAUSE_TURNS: (i64, i64) = (6, 14);
 /// How long everything may take to end once the faults are over.
@@ -74,10 +72,7 @@ impl<'a> Attack<'a> {
             fleet.ask(&mut truth, 1);
             fleet.listen(&mut truth, Duration::from_millis(100));
         }
-        for turn in 0..TURNS_MAX {
-            if turn >= TURNS && truth.overtaken() > 0 {
-                break;
-            }
+        for turn in 0..TURNS {
             fleet.ask(&mut truth, 1 + rng.below(10));
             fleet.listen(&mut truth, Duration::from_millis(rng.range(50, 350) as u64));
             fleet.resume_those_due(turn);
@@ -86,13 +81,14 @@ impl<'a> Attack<'a> {
                 0 => fleet.kill_one(&mut rng, &truth),
                 1 => fleet.pause_one(&mut rng, pause, &[]),
                 // Those whose answers are known, so that some come back to a lease that has gone.
-                2 | 3 if turn % 4 == 0 || turn >= TURNS => fleet.pause_one(&mut rng, pause, &[Role::Teller]),
+                2 | 3 if turn % 4 == 0 => fleet.pause_one(&mut rng, pause, &[Role::Teller]),
                 _ => {}
             }
             (self.outage)(Moment::Turn(turn), &mut rng);
         }
         (self.outage)(Moment::Over, &mut rng);
         fleet.resume_those_due(usize::MAX);
+        fleet.overtake(&mut truth, Instant::now() + HEALING);
         let deadline = Instant::now() + HEALING;
         fleet.listen_until(&mut truth, deadline, "all submissions", |truth| truth.pending().is_empty());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
