@@ -6,6 +6,7 @@
 //! | a database nobody else sees | [`Database::create`] |
 //! | a server to kill, restart or fail over | [`Cluster::start`], [`Cluster::standby`] |
 //! | a transaction that somebody forgot to end | [`OpenTransaction::begin`] |
+//! | a lock that is held while something else runs | [`Session::open`], [`until_blocked`] |
 //! | a pooler in front of a server | [`Bouncer::start`] |
 //! | a connection that breaks when a test says so | [`Proxy::start`] |
 //!
@@ -23,6 +24,7 @@ mod open_transaction;
 mod port;
 mod proxy;
 mod random;
+mod session;
 mod settings;
 mod shared;
 mod sql;
@@ -36,6 +38,7 @@ pub use database::Database;
 pub use error::Error;
 pub use open_transaction::OpenTransaction;
 pub use proxy::Proxy;
+pub use session::{Session, until_blocked};
 pub use settings::Settings;
 pub use shared::{BOUNCER_VARIABLE, POSTGRES_VARIABLE, test_bouncer, test_postgres};
 pub use sql::run_sql;

@@ -11,7 +11,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ff_scratch::{
-    Bouncer, Cluster, Database, OpenTransaction, Settings, run_sql, test_bouncer, test_postgres,
+    Bouncer, Cluster, Database, OpenTransaction, Session, Settings, run_sql, test_bouncer, test_postgres,
+    until_blocked,
 };
 
 /// Asks until the answer is the one wanted; the question itself takes some milliseconds.
@@ -124,6 +125,25 @@ fn an_open_transaction_holds_the_horizon_back_until_it_is_dropped() {
     let ended = "DO $$ BEGIN WHILE EXISTS (SELECT FROM pg_stat_activity WHERE state = 'idle in transaction' \
                  AND datname = current_database()) LOOP PERFORM pg_stat_clear_snapshot(); END LOOP; END $$";
     run_sql(&database.url(), &["SET statement_timeout = '10s'", ended]).unwrap();
+}
+
+#[test]
+fn a_session_holds_its_locks_and_is_over_when_a_statement_is_refused() {
+    let database = Database::create(&test_postgres().unwrap(), None).unwrap();
+    let url = database.url();
+    let (mut holder, mut waiter) = (Session::open(&url).unwrap(), Session::open(&url).unwrap());
+    assert_eq!(
+        holder.run("CREATE TABLE t (n int); BEGIN; LOCK TABLE t; SELECT 1; SELECT 2").unwrap(),
+        "1\n2"
+    );
+    until_blocked(&url, 0).unwrap();
+    waiter.start("SELECT count(*) FROM t").unwrap();
+    until_blocked(&url, 1).unwrap();
+    holder.run("COMMIT").unwrap();
+    assert_eq!(waiter.finish().unwrap(), "0");
+    let error = waiter.run("SELECT no_such_thing").unwrap_err().to_string();
+    assert!(error.contains("no_such_thing"), "{error}");
+    assert!(waiter.run("SELECT 1").is_err());
 }
 
 const PART: &str = "FF_TEST_PART";

@@ -192,7 +192,11 @@ impl Fleet {
         self.listen_until(truth, deadline, "all submissions", |truth| truth.pending().is_empty());
         self.pause_all(Role::Program);
         while truth.overtaken() == 0 {
-            assert!(Instant::now() < deadline, "nobody came back to another's lease: {}, {truth}", self.tally);
+            assert!(
+                Instant::now() < deadline,
+                "nobody came back to another's lease: {}, {truth}",
+                self.tally
+            );
             self.holders.clear();
             self.ask(truth, 1);
             let step = deadline.min(Instant::now() + Duration::from_secs(5));

@@ -1,9 +1,9 @@
 //! The same attack on PostgreSQL, and what can happen to a server and to the way to it.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ff_scratch::{Cluster, Database, Proxy, Settings, test_bouncer, test_postgres};
+use ff_scratch::{Cluster, Database, Proxy, Settings, run_sql, test_bouncer, test_postgres};
 use ff_sim::rng::Rng;
 
 use crate::attack::{Attack, Moment};
@@ -57,4 +57,33 @@ fn lost_answers_of_postgresql_neither_lose_nor_double_anything() {
         }
     };
     Attack::on(&cluster.url()).through(&way).with(break_it).run();
+}
+
+/// The primary crashes in the middle of it and does not come back; a standby that has everything that was acknowledged
+/// takes its place. Everybody has the addresses of both.
+#[test]
+fn when_a_synchronous_standby_takes_over_nothing_that_was_acknowledged_is_lost() {
+    let primary = crash_safe();
+    let standby = primary.standby().unwrap();
+    // Only the primary is told to wait: once the standby is promoted, nobody follows it.
+    let wait = "ALTER SYSTEM SET synchronous_standby_names = '*'";
+    run_sql(&primary.url(), &[wait, "SELECT pg_reload_conf()"]).unwrap();
+    let follows = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while run_sql(&primary.url(), &[follows]).unwrap() != "1" {
+        assert!(Instant::now() < deadline, "the standby does not follow: {}", standby.log_tail());
+    }
+    let host = |cluster: &Cluster| format!("127.0.0.1:{}", cluster.port());
+    let both = primary.url().replace(&host(&primary), &format!("{},{}", host(&primary), host(&standby)));
+    let mut over = false;
+    let fail_over = |moment, rng: &mut Rng| {
+        let strikes = matches!(moment, Moment::Turn(turn) if turn >= 20) && rng.below(5) == 0;
+        if !over && (strikes || moment == Moment::Over) {
+            over = true;
+            primary.stop_immediate().unwrap();
+            standby.promote().unwrap();
+        }
+    };
+    Attack::on(&format!("{both}?target_session_attrs=read-write")).with(fail_over).run();
+    assert_eq!(primary.pid(), None, "the primary was away to the end");
 }

@@ -15,6 +15,10 @@ impl Ground {
         Ground { database: Database::create(&test_postgres().unwrap(), None).unwrap() }
     }
 
+    pub fn url(&self) -> String {
+        self.database.url()
+    }
+
     /// Another server.
     pub async fn fabric(&self) -> Fabric {
         connect(&format!("{}?partitions=8", self.database.url())).await.unwrap()

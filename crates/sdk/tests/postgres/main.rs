@@ -6,4 +6,5 @@
 mod background;
 mod ground;
 mod inbox;
+mod interruptions;
 mod servers;
