@@ -52,8 +52,9 @@ async fn servers_prefer_different_partitions_for_new_work() {
     let store = Arc::new(MemoryStore::new(PARTITIONS));
     store.beat("another".to_owned()).await.unwrap();
     let engine = engine(&store).await;
+    // So many that every partition gets its while.
     let routes = |engine: &Engine| -> BTreeSet<u16> {
-        (0..1_000).map(|_| engine.new_execution_id(1, "default", None).route().0 % PARTITIONS).collect()
+        (0..10_000).map(|_| engine.new_execution_id(1, "default", None).route().0 % PARTITIONS).collect()
     };
     let alive = [engine.server().to_owned(), "another".to_owned()];
     let ranks = ff_engine::machine::affinity::ranks(engine.server(), &alive, PARTITIONS);

@@ -4,6 +4,9 @@
 //! A row is in at most one place: in one read that is on its way, or held here until the commit that takes it
 //! is known to have happened. There is no second read before that, so no row is decided twice on one view; and
 //! a row that another server has taken is gone with the version that this one's decision needs.
+//!
+//! All servers see the same rows. One that comes later in the partition's order leaves them to those who come before
+//! it for a moment, so that mostly one takes them and the others do not lose a race for each.
 
 use std::sync::Arc;
 
@@ -11,6 +14,7 @@ use ff_core::commands::Receive;
 use ff_core::inbox::Posted;
 use ff_core::key::Ask;
 use ff_core::{Ms, Reply};
+use ff_store::{Status, Version};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::batch::{Origin, Pending};
@@ -19,10 +23,25 @@ use crate::failure::Failure;
 
 use super::{FAILURES_MAX, Runner};
 
+/// How long rows are left to each server that comes before this one.
+const LEFT_MS: Ms = 50;
+/// And how long at most, whatever the others do.
+const LEFT_MS_MAX: Ms = 1_000;
+
+/// Rows that were seen and left to those who come before.
+#[derive(Debug)]
+struct Left {
+    first_at: Ms,
+    /// When it was seen last that others are at work here.
+    since: Ms,
+    version: Version,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    /// There may be rows that have not been read.
+    /// There may be rows that have not been read, and it is for this server to read them.
     waits: bool,
+    left: Option<Left>,
     /// A read is on its way.
     reading: bool,
     /// Rows that were read and have not left the inbox yet.
@@ -34,9 +53,22 @@ pub(super) struct Inbox {
 }
 
 impl Runner {
-    /// A status read has seen posted rows, or none.
-    pub(super) fn notice_inbox(&mut self, waits: bool) {
-        self.inbox.waits |= waits;
+    /// A status read has seen posted rows, or none. Whether they are the ones that were there before it does not tell;
+    /// while others commit here, they are probably new.
+    pub(super) fn notice_inbox(&mut self, at: Ms, status: &Status) {
+        if !status.inbox {
+            self.inbox.left = None;
+            return;
+        }
+        let (late_ms, foreign) = (Ms::from(self.rank) * LEFT_MS, !self.is_ours(status.version));
+        let new = || Left { first_at: at, since: at, version: status.version };
+        let left = self.inbox.left.get_or_insert_with(new);
+        if left.version != status.version && foreign {
+            left.since = at;
+        }
+        left.version = status.version;
+        let until = (left.since + late_ms).min(left.first_at + LEFT_MS_MAX);
+        self.inbox.waits |= at >= until;
     }
 
     /// Whether there may be rows to take in.
@@ -55,6 +87,7 @@ impl Runner {
             return;
         }
         inbox.reading = true;
+        inbox.left = None;
         asks.push(Ask::Inbox { limit: self.config.batch_max, bytes: self.config.batch_bytes_max });
     }
 

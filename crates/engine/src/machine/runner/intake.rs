@@ -158,7 +158,7 @@ impl Runner {
     }
 
     pub fn status(&mut self, at: Ms, status: Status, outputs: &mut Vec<Output>) {
-        self.notice_inbox(status.inbox);
+        self.notice_inbox(at, &status);
         if !matches!(self.phase, Phase::Serving) {
             self.seen = Some(status);
             return;
