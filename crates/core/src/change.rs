@@ -75,8 +75,8 @@ pub struct Changes {
     pub lanes: Vec<(LaneName, Option<Arc<Lane>>)>,
     pub workers: Vec<(InstanceId, Option<Arc<WorkerInstance>>)>,
     pub links: Vec<Link>,
-    /// Rows that leave the inbox, by their numbers. Those that are dead move to the dead letters, with the
-    /// reason and the time of the header; all others in the inbox stay.
+    /// What becomes of posted rows, by their numbers and in order. Those that die move to the dead letters, with the
+    /// reason and the time of the header; those that are reposted move back as they were. All others stay.
     pub inbox: Vec<(u64, Fate)>,
     pub counts: Vec<(CountKey, i64)>,
     pub ready_counts: Vec<((LaneName, Class), i64)>,

@@ -198,6 +198,20 @@ pub enum Fact {
         kind: Arc<str>,
         reason: Arc<str>,
     },
+    /// A dead letter is back in the inbox.
+    LetterReposted {
+        by: By,
+        posted: u64,
+        id: Option<ExecutionId>,
+        kind: Arc<str>,
+    },
+    /// A dead letter is gone for good.
+    LetterDropped {
+        by: By,
+        posted: u64,
+        id: Option<ExecutionId>,
+        kind: Arc<str>,
+    },
 }
 
 impl Fact {
@@ -232,7 +246,9 @@ impl Fact {
             | WorkerRegistered { .. }
             | WorkerDrained { .. }
             | WorkerDied { .. }
-            | DeadLettered { .. } => Family::Operator,
+            | DeadLettered { .. }
+            | LetterReposted { .. }
+            | LetterDropped { .. } => Family::Operator,
         }
     }
 
@@ -269,6 +285,8 @@ impl Fact {
             WorkerDrained { .. } => "worker_drained",
             WorkerDied { .. } => "worker_died",
             DeadLettered { .. } => "dead_lettered",
+            LetterReposted { .. } => "letter_reposted",
+            LetterDropped { .. } => "letter_dropped",
         }
     }
 

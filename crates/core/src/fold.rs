@@ -126,7 +126,9 @@ impl Folded {
             | Fact::WorkerRegistered { .. }
             | Fact::WorkerDrained { .. }
             | Fact::WorkerDied { .. }
-            | Fact::DeadLettered { .. } => {}
+            | Fact::DeadLettered { .. }
+            | Fact::LetterReposted { .. }
+            | Fact::LetterDropped { .. } => {}
         }
         Some(it)
     }

@@ -5,6 +5,8 @@
 
 mod options;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Ms;
@@ -41,14 +43,25 @@ pub struct Posted {
     pub options: Option<String>,
 }
 
-/// What becomes of a posted row. In every case it leaves the inbox.
+/// What becomes of a posted row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// It has become an execution, or had become one before.
+    /// It has become an execution, or had become one before, and leaves the inbox.
     Taken,
-    /// It cannot become one. The row is kept among the dead letters.
+    /// It cannot become one. The row moves from the inbox to the dead letters.
     Dead { reason: String },
+    /// It moves from the dead letters back to the inbox, under its number.
+    Reposted,
+    /// It leaves the dead letters for good.
+    Dropped,
+}
+
+/// What a decision about a dead letter looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LetterHead {
+    pub id: Option<ExecutionId>,
+    pub kind: Arc<str>,
 }
 
 /// A posted row that could not become an execution.
@@ -69,6 +82,11 @@ impl Posted {
     /// Roughly how many bytes it carries.
     pub fn weight(&self) -> usize {
         512 + self.input.len() + self.options.as_ref().map_or(0, String::len)
+    }
+
+    /// What is told of it once it is a dead letter.
+    pub fn head(&self) -> LetterHead {
+        LetterHead { id: self.id, kind: self.shown_kind().into() }
     }
 
     /// The kind, short enough to be told.

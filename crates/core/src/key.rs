@@ -69,7 +69,7 @@ pub enum Ask {
         limit: usize,
         bytes: usize,
     },
-    /// Dead letters with numbers after this one, in their order.
+    /// Dead letters with numbers after this one, in their order. A decision asks for the one it is about.
     DeadLetters {
         after: u64,
         limit: usize,

@@ -53,6 +53,8 @@ pub enum Reply {
     },
     /// A posted row has left the inbox.
     Received(Fate),
+    /// A dead letter has left the dead letters.
+    Letter(Fate),
     Applied,
     Acknowledged,
 }

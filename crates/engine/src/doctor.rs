@@ -167,13 +167,32 @@ pub async fn dead_letters(store: &dyn Store, partition: PartitionId) -> Result<V
     loop {
         let after = all.last().map_or(0, |letter| letter.posted.number);
         let loaded = store.load(partition, vec![Ask::DeadLetters { after, limit: PAGE }]).await?;
-        let Some(Answer::DeadLetters(letters)) = loaded.answers.into_iter().next() else { return Ok(all) };
+        let Some(Answer::DeadLetters { letters, .. }) = loaded.answers.into_iter().next() else {
+            return Ok(all);
+        };
         let is_last = letters.len() < PAGE;
         all.extend(letters);
         if is_last {
             return Ok(all);
         }
     }
+}
+
+/// The dead letter with this number, and the partition it is in.
+pub async fn dead_letter(
+    store: &dyn Store,
+    number: u64,
+) -> Result<Option<(PartitionId, DeadLetter)>, StoreError> {
+    let Some(after) = number.checked_sub(1) else { return Ok(None) };
+    for partition in (0..store.info().partitions).map(PartitionId) {
+        let loaded = store.load(partition, vec![Ask::DeadLetters { after, limit: 1 }]).await?;
+        if let Some(Answer::DeadLetters { mut letters, .. }) = loaded.answers.into_iter().next()
+            && let Some(letter) = letters.pop().filter(|letter| letter.posted.number == number)
+        {
+            return Ok(Some((partition, letter)));
+        }
+    }
+    Ok(None)
 }
 
 async fn opening(store: &dyn Store, partition: PartitionId) -> Result<Opening, StoreError> {

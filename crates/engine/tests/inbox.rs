@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ff_core::change::{Changes, ExecutionChange};
+use ff_core::commands::{DropLetter, RepostLetter, SetLane};
 use ff_core::event::Fact;
 use ff_core::inbox::Posted;
-use ff_core::{ExecutionId, Payload, Route};
+use ff_core::lane::LaneMode;
+use ff_core::{ExecutionId, LaneName, Payload, Route};
 use ff_engine::subscription::Item;
 use ff_engine::{Engine, EngineConfig, Start};
 use ff_store::MemoryStore;
@@ -163,4 +165,60 @@ async fn a_server_that_stops_leaves_rows_to_others() {
     stopping.await;
     until_taken(&store, &engines).await;
     assert_eq!(created(&store), (1..=50).map(|number| (id(number), 1)).collect());
+}
+
+#[tokio::test]
+async fn a_letter_is_dropped_once_whoever_asks_and_whatever_is_lost() {
+    let store = Arc::new(MemoryStore::new(PARTITIONS));
+    let engines = engines(&store, 2).await;
+    (1..=20).for_each(|number| store.post(Posted { kind: String::new(), ..row(number) }));
+    until_taken(&store, &engines).await;
+    let faults = store.faults();
+    for number in 1..=20 {
+        match number % 4 {
+            0 => faults.lose_answers(1),
+            1 => faults.lose_commits(1),
+            2 => faults.force_conflicts(1),
+            _ => faults.fail_loads(1),
+        }
+        let partition = id(number).route().partition(PARTITIONS);
+        let drop = |actor: &str| DropLetter { partition, number, actor: actor.into(), cause: "".into() };
+        let (one, other) = tokio::join!(engines[0].execute(drop("one")), engines[1].execute(drop("other")));
+        let codes = [one, other].map(|it| it.err().map(|it| it.code()));
+        assert!(
+            [[None, Some("not_found")], [Some("not_found"), None]].contains(&codes),
+            "{number}: {codes:?}"
+        );
+    }
+    assert_eq!(dead(&store), BTreeMap::new());
+    let dropped = |fact: &Fact| matches!(fact, Fact::LetterDropped { .. });
+    let events = |state: &ff_store::MemoryState| {
+        state.partitions().flat_map(|(_, it)| it.events()).filter(|it| dropped(&it.fact)).count()
+    };
+    assert_eq!(store.inspect(events), 20);
+}
+
+#[tokio::test]
+async fn a_letter_that_is_reposted_after_its_lane_was_resumed_becomes_an_execution() {
+    let store = Arc::new(MemoryStore::new(PARTITIONS));
+    let engines = engines(&store, 2).await;
+    let mode = |mode| SetLane {
+        lane: LaneName::default(),
+        mode: Some(mode),
+        step_ms: None,
+        retention_ms: None,
+        renewed_events: None,
+        actor: "ada".into(),
+        cause: "".into(),
+    };
+    engines[0].execute(mode(LaneMode::Draining)).await.unwrap();
+    store.post(row(7));
+    until_taken(&store, &engines).await;
+    assert!(dead(&store)[&7].starts_with("lane_draining"), "{:?}", dead(&store));
+    engines[0].execute(mode(LaneMode::Open)).await.unwrap();
+    let partition = id(7).route().partition(PARTITIONS);
+    let repost = RepostLetter { partition, number: 7, actor: "ada".into(), cause: "".into() };
+    engines[1].execute(repost).await.unwrap();
+    until_taken(&store, &engines).await;
+    assert_eq!((dead(&store), created(&store)), (BTreeMap::new(), BTreeMap::from([(id(7), 1)])));
 }

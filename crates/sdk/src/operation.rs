@@ -18,9 +18,9 @@ use crate::time::ms;
 use crate::{Error, Fabric};
 
 /// Who does something, and why.
-struct Asked {
-    actor: Box<str>,
-    cause: Box<str>,
+pub(crate) struct Asked {
+    pub actor: Box<str>,
+    pub cause: Box<str>,
     grace_ms: Option<Ms>,
 }
 
@@ -53,7 +53,7 @@ impl<T> std::fmt::Debug for Operation<T> {
 }
 
 impl<T> Operation<T> {
-    fn new(
+    pub(crate) fn new(
         fabric: &Fabric,
         read: fn(Reply) -> Result<T, Error>,
         make: impl FnOnce(Asked) -> Result<Command, Error> + Send + 'static,

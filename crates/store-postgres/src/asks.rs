@@ -193,12 +193,12 @@ fn decode_one(ask: Ask, lines: &[Line<'_>], header: Header) -> Read<Answer> {
             let posted = lines.iter().map(|line| Ok(posted(line)?.0));
             Answer::Inbox(posted.collect::<Read<_>>()?)
         }
-        Ask::DeadLetters { .. } => {
+        Ask::DeadLetters { after, .. } => {
             let letters = lines.iter().map(|line| {
                 let (posted, reason) = posted(line)?;
                 Ok(DeadLetter { posted, reason: reason.unwrap_or_default(), at: column(line.0, 6)? })
             });
-            Answer::DeadLetters(letters.collect::<Read<_>>()?)
+            Answer::DeadLetters { after, letters: letters.collect::<Read<_>>()? }
         }
         Ask::Changes { .. } => Answer::Changes(missed(lines, header)?.map(Box::new)),
         Ask::Sweep { .. } => Answer::Sweep(sweep(lines)?),

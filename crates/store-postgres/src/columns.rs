@@ -282,6 +282,8 @@ struct Rare {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     inbox: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    letters: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     prune: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     zeros: Vec<Value>,
@@ -289,8 +291,8 @@ struct Rare {
 
 impl Rare {
     fn is_empty(&self) -> bool {
-        let Rare { attempts, lanes, workers, links, trims, inbox, prune, zeros } = self;
-        [attempts, lanes, workers, links, trims, inbox, prune, zeros].iter().all(|list| list.is_empty())
+        let Rare { attempts, lanes, workers, links, trims, inbox, letters, prune, zeros } = self;
+        [attempts, lanes, workers, links, trims, inbox, letters, prune, zeros].iter().all(|it| it.is_empty())
     }
 
     fn settings(&mut self, partition: i32, changes: &Changes) -> Encoded {
@@ -322,6 +324,11 @@ impl Rare {
             let reason = match fate {
                 Fate::Taken => None,
                 Fate::Dead { reason } => Some(reason),
+                Fate::Reposted | Fate::Dropped => {
+                    let again = *fate == Fate::Reposted;
+                    self.letters.push(json!({ "partition": partition, "number": number, "again": again }));
+                    continue;
+                }
             };
             let at = changes.header.now;
             self.inbox.push(json!({ "partition": partition, "number": number, "reason": reason, "at": at }));

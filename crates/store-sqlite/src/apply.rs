@@ -57,10 +57,10 @@ macro_rules! statements {
 }
 
 statements!(
-    add_count add_ready_count delete_agenda delete_attempts delete_dedup delete_ended delete_execution
+    add_count add_ready_count delete_agenda delete_attempts delete_dead_letter delete_dedup delete_ended delete_execution
     delete_lane delete_payloads delete_posted delete_ready delete_turn delete_worker delete_zero_counts delete_zero_ready_counts
     insert_commit insert_execution insert_ready newest_commit prune_commits put_agenda put_attempt put_dead_letter put_dedup
-    put_ended put_lane put_link put_payload put_turn put_worker turn update_execution
+    put_ended put_lane put_link put_payload put_turn put_worker repost_dead_letter turn update_execution
 );
 
 /// Runs a statement, and notes it if somebody listens.
@@ -261,11 +261,20 @@ impl<'c> Apply<'c> {
 
     fn inbox(&mut self, partition: i64, changes: &Changes) -> rusqlite::Result<()> {
         for (number, fate) in &changes.inbox {
-            if let Fate::Dead { reason } = fate {
-                let row = params![int(*number), partition, reason, changes.header.now];
-                run!(self, put_dead_letter, row)?;
-            }
-            run!(self, delete_posted, params![int(*number), partition])?;
+            let place = params![int(*number), partition];
+            match fate {
+                Fate::Taken => run!(self, delete_posted, place)?,
+                Fate::Dead { reason } => {
+                    let row = params![int(*number), partition, reason, changes.header.now];
+                    run!(self, put_dead_letter, row)?;
+                    run!(self, delete_posted, place)?
+                }
+                Fate::Reposted => {
+                    run!(self, repost_dead_letter, place)?;
+                    run!(self, delete_dead_letter, place)?
+                }
+                Fate::Dropped => run!(self, delete_dead_letter, place)?,
+            };
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ impl Reads<'_> {
             let reason = words(row, 10)?.unwrap_or_default();
             letters.push(DeadLetter { posted: read_posted(row)?, reason, at: row.get(11)? });
         }
-        Ok(Answer::DeadLetters(letters))
+        Ok(Answer::DeadLetters { after, letters })
     }
 }
 

@@ -14,11 +14,11 @@ macro_rules! statements {
 
 pub(crate) mod write {
     statements!("write":
-        add_count add_ready_count delete_agenda delete_attempts delete_dedup delete_ended
+        add_count add_ready_count delete_agenda delete_attempts delete_dead_letter delete_dedup delete_ended
         delete_events_below delete_execution delete_lane delete_payloads delete_posted delete_ready delete_server
         delete_turn delete_worker delete_zero_counts delete_zero_ready_counts events_across insert_commit insert_events
         insert_execution insert_ready newest_commit prune_commits put_agenda put_attempt put_dead_letter put_dedup put_ended
-        put_lane put_link put_payload put_server put_turn put_worker turn update_execution
+        put_lane put_link put_payload put_server put_turn put_worker repost_dead_letter turn update_execution
     );
 }
 

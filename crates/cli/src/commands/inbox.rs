@@ -4,10 +4,12 @@ use clap::{Args, Subcommand};
 use ff_core::PartitionId;
 use ff_core::inbox::DeadLetter;
 use ff_engine::doctor;
+use flowfabric::Letter;
 use serde_json::{Value, json};
 
+use super::operate::By;
 use crate::problem::Problem;
-use crate::session;
+use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
 use crate::view;
 
@@ -16,7 +18,10 @@ const REASON_CHARS: usize = 80;
 
 /// Submissions that applications wrote into the store themselves
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  flowfabric inbox list --json")]
+#[command(after_help = "Examples:
+  flowfabric inbox list --json
+  flowfabric inbox repost 17 --cause 'the lane takes work again'
+  flowfabric inbox drop 18 --cause 'ordered twice'")]
 pub struct Inbox {
     #[command(subcommand)]
     what: What,
@@ -26,33 +31,79 @@ pub struct Inbox {
 enum What {
     /// Those that could not become executions, each with the reason
     List,
+    /// Try one of them again, as it was posted
+    #[command(after_help = "Example:\n  flowfabric inbox repost 17 --cause 'the lane takes work again'")]
+    Repost(Named),
+    /// Remove one of them for good
+    #[command(after_help = "Example:\n  flowfabric inbox drop 18 --cause 'ordered twice'")]
+    Drop(Named),
+}
+
+#[derive(Args, Debug)]
+struct Named {
+    /// The number that `flowfabric inbox list` shows
+    #[arg(value_name = "NUMBER")]
+    number: u64,
+    #[command(flatten)]
+    by: By,
 }
 
 impl Inbox {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
-        let What::List = self.what;
-        let store = session::open_store(settings).await?;
-        let mut letters = Vec::new();
-        for partition in (0..store.info().partitions).map(PartitionId) {
-            letters.extend(doctor::dead_letters(&*store, partition).await?);
+        match self.what {
+            What::List => list(settings).await,
+            What::Repost(it) => {
+                it.done(settings, "reposted", async |letter| it.by.apply(letter.repost()).await).await
+            }
+            What::Drop(it) => {
+                it.done(settings, "dropped", async |letter| it.by.apply(letter.drop()).await).await
+            }
         }
-        store.close().await;
-        letters.sort_by_key(|letter| letter.posted.number);
-        if settings.json {
-            let rows: Vec<Value> = letters.iter().map(row).collect();
-            return view::document(&json!({ "dead_letters": rows }));
-        }
-        let mut table = view::table(&["number", "kind", "posted", "reason"]);
-        for DeadLetter { posted, reason, .. } in &letters {
-            table.add_row(vec![
-                posted.number.to_string(),
-                posted.shown_kind(),
-                view::time(posted.posted_at),
-                view::cut(reason, REASON_CHARS),
-            ]);
-        }
-        view::print_table(&table)
     }
+}
+
+impl Named {
+    async fn done(
+        &self,
+        settings: &Settings,
+        what: &str,
+        act: impl AsyncFnOnce(Letter) -> Result<(), flowfabric::Error>,
+    ) -> Result<(), Problem> {
+        session::with(settings, Open::Existing, Patience::Short, async |fabric| {
+            let letter = fabric.letter(self.number).await?;
+            act(letter).await?;
+            let number = self.number;
+            match settings.json {
+                true => view::document(&json!({ "number": number, what: true })),
+                false => view::line(&format!("{number}  {what}")),
+            }
+        })
+        .await
+    }
+}
+
+async fn list(settings: &Settings) -> Result<(), Problem> {
+    let store = session::open_store(settings).await?;
+    let mut letters = Vec::new();
+    for partition in (0..store.info().partitions).map(PartitionId) {
+        letters.extend(doctor::dead_letters(&*store, partition).await?);
+    }
+    store.close().await;
+    letters.sort_by_key(|letter| letter.posted.number);
+    if settings.json {
+        let rows: Vec<Value> = letters.iter().map(row).collect();
+        return view::document(&json!({ "dead_letters": rows }));
+    }
+    let mut table = view::table(&["number", "kind", "posted", "reason"]);
+    for DeadLetter { posted, reason, .. } in &letters {
+        table.add_row(vec![
+            posted.number.to_string(),
+            posted.shown_kind(),
+            view::time(posted.posted_at),
+            view::cut(reason, REASON_CHARS),
+        ]);
+    }
+    view::print_table(&table)
 }
 
 fn row(letter: &DeadLetter) -> Value {

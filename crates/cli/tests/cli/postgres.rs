@@ -80,6 +80,23 @@ fn work_submitted_in_a_transaction_runs_if_that_commits() {
     let table = stand.ok(["inbox", "list"]);
     assert!(table.contains("greet") && table.contains("allowed are -100 to 100"), "{table}");
     assert!(stand.ok(["doctor"]).contains("1 dead letters"), "the doctor counts them");
+
+    // Tried again, it is as wrong as before; then it goes, and only events are left.
+    let number = letters[0]["number"].to_string();
+    assert_eq!(stand.json(["inbox", "repost", &number])["reposted"], true);
+    until_taken(&stand);
+    assert_eq!(
+        stand.ok(["inbox", "drop", &number, "--cause", "ordered twice"]).trim(),
+        format!("{number}  dropped")
+    );
+    assert_eq!(stand.json(["inbox", "list"])["dead_letters"].as_array().unwrap().len(), 0);
+    let said = stand.run(["inbox", "drop", &number]);
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(said.err.contains(&format!("there is no dead letter {number}")), "{said:?}");
+    let events = stand
+        .sql("SELECT event || ' ' || (body ->> 'by') FROM flowfabric.events_view WHERE event LIKE 'letter%'");
+    let told = ["letter_reposted", "letter_dropped"].iter().all(|it| events.contains(it));
+    assert!(told && events.contains("ada") && events.contains("ordered twice"), "{events}");
 }
 
 /// Waits, by asking the database, until a server has taken every row.

@@ -9,6 +9,7 @@ mod complete;
 mod create;
 mod delay;
 mod drain_worker;
+mod drop_letter;
 mod fail;
 mod fire;
 mod heartbeat;
@@ -23,6 +24,7 @@ mod release;
 mod remove;
 mod renew;
 mod replay;
+mod repost_letter;
 mod revoke;
 mod set_lane;
 mod set_priority;
@@ -43,6 +45,7 @@ pub use complete::Complete;
 pub use create::{Create, When};
 pub use delay::Delay;
 pub use drain_worker::DrainWorker;
+pub use drop_letter::DropLetter;
 pub use fail::Fail;
 pub use fire::Fire;
 pub use heartbeat::Heartbeat;
@@ -54,6 +57,7 @@ pub use release::Release;
 pub use remove::Remove;
 pub use renew::Renew;
 pub use replay::Replay;
+pub use repost_letter::RepostLetter;
 pub use revoke::Revoke;
 pub use set_lane::SetLane;
 pub use set_priority::SetPriority;
@@ -125,6 +129,8 @@ commands!(
     Apply,
     Acknowledge,
     Receive,
+    RepostLetter,
+    DropLetter,
 );
 
 /// Decides one command. On `Err` the workspace is as it was before.
@@ -183,6 +189,8 @@ impl Command {
             DrainWorker(it) => it.instance.route(),
             BuryWorker(it) => it.instance.route(),
             SetLane(it) => Route::of_name(&it.lane),
+            RepostLetter(it) => Route(it.partition.0),
+            DropLetter(it) => Route(it.partition.0),
             Claim(_) | Renew(_) | Fire(_) | Apply(_) | Acknowledge(_) | Receive(_) => return None,
         })
     }
@@ -214,6 +222,8 @@ impl Command {
             DrainWorker(it) => check_by(&it.actor, &it.cause)?,
             BuryWorker(it) => check_by(&it.actor, &it.cause)?,
             SetLane(it) => it.validate(limits)?,
+            RepostLetter(it) => check_by(&it.actor, &it.cause)?,
+            DropLetter(it) => check_by(&it.actor, &it.cause)?,
             // A posted row is checked when it is decided: what is wrong with it must be kept, not answered.
             Receive(_) => {}
             Claim(_) | Renew(_) | Release(_) | Heartbeat(_) | Fire(_) | Apply(_) | Acknowledge(_) => {}

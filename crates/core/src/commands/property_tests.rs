@@ -9,6 +9,7 @@ use super::*;
 use crate::agenda::{AgendaKey, Subject};
 use crate::execution::Fence;
 use crate::id::{ExecutionId, InstanceId};
+use crate::inbox::Fate;
 use crate::lane::LaneMode;
 use crate::name::LaneName;
 use crate::policy::LeaseLoss;
@@ -25,6 +26,11 @@ enum Step {
     Post {
         priority: i64,
         key: Option<u8>,
+    },
+    /// What was given up is posted again or dropped.
+    Letter {
+        again: bool,
+        letter: usize,
     },
     Claim {
         lanes: u8,
@@ -71,6 +77,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(shape, priority, key)| Step::Create { shape, priority, key }),
         3 => (90..110i64, prop::option::weighted(0.4, 0..3u8))
             .prop_map(|(priority, key)| Step::Post { priority, key }),
+        1 => (any::<bool>(), any::<usize>()).prop_map(|(again, letter)| Step::Letter { again, letter }),
         6 => (1..4u8, 0..4usize).prop_map(|(lanes, max)| Step::Claim { lanes, max }),
         8 => (0..6usize, any::<usize>()).prop_map(|(call, fence)| Step::Call { call, fence }),
         2 => any::<usize>().prop_map(|fence| Step::Stale { fence }),
@@ -97,6 +104,8 @@ struct World {
     bench: Bench,
     ids: Vec<ExecutionId>,
     fences: Vec<Fence>,
+    /// The numbers of rows that were given up.
+    letters: Vec<u64>,
     workers: Vec<InstanceId>,
     roll_back_next: bool,
 }
@@ -106,7 +115,8 @@ impl World {
         let mut bench = Bench::of(PartitionId(0), 3, Limits::default());
         (bench.memory, bench.batch_size) = (memory, batch_size);
         let workers = vec![bench.worker];
-        World { bench, ids: Vec::new(), fences: Vec::new(), workers, roll_back_next: false }
+        let (ids, fences, letters) = (Vec::new(), Vec::new(), Vec::new());
+        World { bench, ids, fences, letters, workers, roll_back_next: false }
     }
 
     fn run(&mut self, command: impl Into<Command>) -> Result<Reply, Rejection> {
@@ -140,7 +150,16 @@ impl World {
                     it.key = key.map(|key| format!("key-{key}"));
                     it.options = Some(format!(r#"{{"priority":{priority}}}"#));
                 });
-                self.run(receive)
+                let number = receive.posted.number;
+                let result = self.run(receive);
+                if let Ok(Reply::Received(Fate::Dead { .. })) = result {
+                    self.letters.push(number);
+                }
+                result
+            }
+            Step::Letter { again, letter } => {
+                let number = self.letters[pick(*letter, self.letters.len())?];
+                if *again { self.run(repost_letter(number)) } else { self.run(drop_letter(number)) }
             }
             Step::Claim { lanes, max } => {
                 let wanted = [LaneName::default(), lane("second")].into_iter().enumerate();

@@ -31,12 +31,12 @@ impl Receive {
             Err(Stop::Reject(rejection)) => Fate::rejected(&rejection),
             Err(stop) => return Err(stop),
         };
+        let head = self.posted.head();
         if let Fate::Dead { reason } = &fate {
-            let (kind, reason) = (self.posted.shown_kind().into(), reason.as_str().into());
-            let fact = Fact::DeadLettered { posted: self.posted.number, id: self.posted.id, kind, reason };
-            ws.emit_global(None, now, fact);
+            let (id, kind, reason) = (head.id, head.kind.clone(), reason.as_str().into());
+            ws.emit_global(None, now, Fact::DeadLettered { posted: self.posted.number, id, kind, reason });
         }
-        ws.settle_posted(self.posted.number, fate.clone());
+        ws.settle_posted(self.posted.number, head, fate.clone());
         Ok(Reply::Received(fate))
     }
 
@@ -91,7 +91,7 @@ mod tests {
     fn reason(fate: Fate) -> String {
         match fate {
             Fate::Dead { reason } => reason,
-            Fate::Taken => panic!("it was taken"),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -174,7 +174,8 @@ mod tests {
             let reason = reason(receive(&mut bench, edit));
             assert!(reason.starts_with(want), "{reason}");
             assert!(bench.store.executions.is_empty() && bench.store.inbox.is_empty());
-            assert_eq!(bench.store.dead_letters.values().collect::<Vec<_>>(), [&reason]);
+            let letters = bench.store.dead_letters.values().map(|letter| &letter.reason);
+            assert_eq!(letters.collect::<Vec<_>>(), [&reason]);
             let fact = &bench.store.events.last().unwrap().fact;
             assert!(matches!(fact, Fact::DeadLettered { reason: told, .. } if **told == *reason));
         }

@@ -8,6 +8,7 @@ use super::testing::*;
 use super::*;
 use crate::agenda::{AgendaKey, Subject};
 use crate::execution::Fence;
+use crate::inbox::DeadLetter;
 use crate::lane::{Lane, LaneMode};
 use crate::message::Message;
 
@@ -130,6 +131,8 @@ fn row(command: &Command) -> [&'static str; SHAPES.len()] {
         Command::Acknowledge(_)    => SAME,
         // A row whose id exists is only taken.
         Command::Receive(_)        => SAME,
+        Command::RepostLetter(_)   => SAME,
+        Command::DropLetter(_)     => SAME,
     }
 }
 
@@ -168,6 +171,8 @@ fn commands(bench: &Bench, create: &Create, fence: Fence) -> Vec<Command> {
         Acknowledge { entry: AgendaKey { subject: Subject::Deliver { to: from, number: 1 }, ..entry } }
             .into(),
         bench.receive(|it| it.id = Some(id)).into(),
+        repost_letter(bench.last_id).into(),
+        drop_letter(bench.last_id).into(),
     ]
 }
 
@@ -188,8 +193,15 @@ fn every_command_does_to_every_shape_what_the_table_says() {
                         bench.first_due();
                     }
                 }
-                if let Command::Receive(receive) = &command {
-                    bench.store.inbox.insert(receive.posted.number);
+                let row = bench.receive(|it| it.id = Some(fence.execution)).posted;
+                match &command {
+                    Command::Receive(_) => drop(bench.store.inbox.insert(row.number, (*row).clone())),
+                    Command::RepostLetter(_) | Command::DropLetter(_) => {
+                        let letter =
+                            DeadLetter { posted: (*row).clone(), reason: "why".into(), at: bench.now };
+                        bench.store.dead_letters.insert(row.number, letter);
+                    }
+                    _ => {}
                 }
                 let before = bench.get(fence.execution).clone();
                 let result = bench.run(command);

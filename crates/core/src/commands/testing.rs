@@ -71,7 +71,7 @@ pub(crate) struct Bench {
     known: u64,
     /// The workspace of another server, with the same two numbers.
     other: (Workspace, u64, u64),
-    last_id: u64,
+    pub last_id: u64,
 }
 
 impl Bench {
@@ -376,11 +376,12 @@ impl Bench {
     /// A command about a row that has just been posted, with an id of this partition.
     pub fn posted(&mut self, edit: impl FnOnce(&mut Posted)) -> Receive {
         let id = self.next_id();
-        self.store.inbox.insert(self.last_id);
-        self.receive(|it| {
+        let receive = self.receive(|it| {
             it.id = Some(id);
             edit(it);
-        })
+        });
+        self.store.inbox.insert(self.last_id, (*receive.posted).clone());
+        receive
     }
 
     /// A command about the row that was posted last.
@@ -510,6 +511,14 @@ pub(crate) fn set_priority(execution: ExecutionId, priority: i8) -> SetPriority 
 pub(crate) fn tag(execution: ExecutionId, key: &str, value: &str) -> Tag {
     let set = vec![(key.into(), value.into())];
     Tag { execution, set, remove: Vec::new(), actor: "op".into(), cause: "test".into() }
+}
+
+pub(crate) fn repost_letter(number: u64) -> RepostLetter {
+    RepostLetter { partition: PartitionId(0), number, actor: "op".into(), cause: "test".into() }
+}
+
+pub(crate) fn drop_letter(number: u64) -> DropLetter {
+    DropLetter { partition: PartitionId(0), number, actor: "op".into(), cause: "test".into() }
 }
 
 pub(crate) fn bury(instance: InstanceId) -> BuryWorker {

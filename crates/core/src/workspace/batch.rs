@@ -25,6 +25,7 @@ impl Workspace {
         self.lanes.begin_command();
         self.workers.begin_command();
         self.links.begin_command();
+        self.letters.begin_command();
         self.header_at_command = self.header;
         self.marks = Marks {
             events: self.lists.events.len(),
@@ -50,6 +51,7 @@ impl Workspace {
         self.dedup.roll_back(|_, _, _| {});
         self.lanes.roll_back(|_, _, _| {});
         self.links.roll_back(|_, _, _| {});
+        self.letters.roll_back(|_, _, _| {});
         for entry in self.lists.agenda_added.drain(self.marks.agenda_added..) {
             agenda.remove(&entry.key);
         }
@@ -127,6 +129,8 @@ impl Workspace {
         changes.lanes = changed(self.lanes.take_net(), &mut before.lanes).collect();
         let links = changed(self.links.take_net(), &mut before.links);
         changes.links = links.filter_map(|(_, after)| after).collect();
+        // What is written of them stands in the list of fates.
+        self.letters.take_net();
         if self.header.sweep_at != self.header_at_batch.sweep_at {
             let entry = |due| AgendaKey { due, subject: Subject::Sweep };
             changes.agenda_removed.extend(self.header_at_batch.sweep_at.map(entry));

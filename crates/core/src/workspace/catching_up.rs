@@ -48,6 +48,7 @@ impl Workspace {
             self.header = before.header;
             self.header_at_batch = before.header;
         }
+        self.letters.clear();
         self.lists = Lists::default();
         self.marks = Marks::default();
         self.batch_sweep_by = None;
@@ -91,6 +92,7 @@ impl Workspace {
             is.into_iter().for_each(|message| agenda.add(key, Some(message)));
         }
         ready.set_totals(missed.ready_counts);
+        self.letters.clear();
         self.recent.clear();
         self.sweep_page = None;
         self.set_sweep(missed.header.sweep_at);

@@ -27,8 +27,13 @@ impl Workspace {
             // Messages are read with the agenda, and what was missed is caught up with before anything is decided.
             Answer::Message(..) | Answer::Changes(_) => {}
             Answer::Sweep(page) => self.sweep_page = Some(page),
-            // No records to decide on: whoever asked makes commands of them, or shows them.
-            Answer::Inbox(_) | Answer::DeadLetters(_) => {}
+            Answer::DeadLetters { after, letters } => {
+                let asked = after.saturating_add(1);
+                let found = letters.first().filter(|letter| letter.posted.number == asked);
+                self.letters.learn(asked, found.map(|letter| letter.posted.head()));
+            }
+            // No records to decide on: whoever asked makes commands of them.
+            Answer::Inbox(_) => {}
         }
     }
 
@@ -38,6 +43,7 @@ impl Workspace {
         self.links.clear();
         self.lanes.clear();
         self.workers.clear();
+        self.letters.clear();
         self.leases.clear();
         for link in opening.links {
             self.links.learn(link.peer, Some(link));
@@ -61,6 +67,7 @@ impl Workspace {
     pub fn forget_all(&mut self) {
         self.executions.clear();
         self.dedup.clear();
+        self.letters.clear();
         self.lists = Lists::default();
         self.marks = Marks::default();
         self.recent.clear();
@@ -83,6 +90,7 @@ impl Workspace {
         if self.dedup.len() > executions_max {
             self.dedup.evict(settled, executions_max / 2, |_| true);
         }
+        self.letters.evict(settled, 0, |_| true);
         for (_, _, window) in self.ready.windows_mut() {
             if window.len() > window_max * 4 {
                 window.shrink(window_max * 2);

@@ -25,7 +25,7 @@ use crate::class::Class;
 use crate::event::{Event, Fact};
 use crate::execution::Execution;
 use crate::id::{ExecutionId, InstanceId, PartitionId};
-use crate::inbox::{DeadLetter, Fate, Posted};
+use crate::inbox::{DeadLetter, Fate, LetterHead, Posted};
 use crate::key::{Ask, Dedup, DedupKey, Key};
 use crate::lane::Lane;
 use crate::limits::Limits;
@@ -146,7 +146,10 @@ pub enum Answer {
     Changes(Option<Box<Missed>>),
     Sweep(SweepPage),
     Inbox(Vec<Posted>),
-    DeadLetters(Vec<DeadLetter>),
+    DeadLetters {
+        after: u64,
+        letters: Vec<DeadLetter>,
+    },
 }
 
 /// The state of one partition that commands are decided on.
@@ -163,6 +166,8 @@ pub struct Workspace {
     lanes: Table<LaneName, Arc<Lane>>,
     workers: Table<InstanceId, Arc<WorkerInstance>>,
     links: Table<PartitionId, Link>,
+    /// Dead letters that a command is about. Others may remove one without a word, so none is kept for long.
+    letters: Table<u64, LetterHead>,
     ready: ReadyQueues,
     agenda: Agenda,
     leases: FxHashMap<InstanceId, FxHashSet<ExecutionId>>,
@@ -247,6 +252,7 @@ impl Workspace {
             lanes: Table::default(),
             workers: Table::default(),
             links: Table::default(),
+            letters: Table::default(),
             ready: ReadyQueues::default(),
             agenda: Agenda::default(),
             leases: FxHashMap::default(),
@@ -352,6 +358,18 @@ impl Workspace {
         }
     }
 
+    /// The dead letter with this number, or the rejection that there is none.
+    pub fn require_letter(&self, number: u64) -> Result<LetterHead, Stop> {
+        match (self.letters.get(&number), number.checked_sub(1)) {
+            (Known::Present(letter), _) => Ok(letter.clone()),
+            (Known::Unknown, Some(after)) => Err(Stop::Need(vec![Ask::DeadLetters { after, limit: 1 }])),
+            // Numbers begin with 1.
+            (Known::Unknown, None) | (Known::Absent, _) => {
+                Err(Rejection::NotFound { what: "dead letter", id: number.to_string() }.into())
+            }
+        }
+    }
+
     /// The page a sweep works on; loaded on demand and used once.
     pub fn take_sweep_page(&mut self, ask: Ask) -> Result<SweepPage, Stop> {
         self.sweep_page.take().ok_or_else(|| Stop::Need(vec![ask]))
@@ -413,8 +431,10 @@ impl Workspace {
         self.lists.attempts.push((id, attempt));
     }
 
-    /// A posted row leaves the inbox.
-    pub fn settle_posted(&mut self, number: u64, fate: Fate) {
+    /// Decides what becomes of a posted row, of which the head tells.
+    pub fn settle_posted(&mut self, number: u64, head: LetterHead, fate: Fate) {
+        let letter = matches!(fate, Fate::Dead { .. }).then_some(head);
+        self.letters.put(number, letter, self.batch);
         self.lists.inbox.push((number, fate));
     }
 

@@ -60,6 +60,9 @@ impl Inbox {
                     ensure!(!is_new, "row {number} is both an execution and a dead letter");
                     ensure!(row.may_die(reason), "row {number} is given up without need: {reason}");
                 }
+                Fate::Reposted | Fate::Dropped => {
+                    return Err(format!("letter {number} leaves and nobody asked for it"));
+                }
             }
         }
         Ok(())

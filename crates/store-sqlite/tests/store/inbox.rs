@@ -83,7 +83,8 @@ async fn a_dead_letter_can_be_posted_again_and_its_number_is_not_used_twice() {
     let (_folder, store, conn) = open();
     conn.execute("INSERT INTO inbox (kind) VALUES ('')", []).unwrap();
     let mut desk = crate::desk::Desk::new(0, 1);
-    desk.workspace.settle_posted(1, ff_core::inbox::Fate::dead("no kind"));
+    let head = ff_core::inbox::LetterHead { id: None, kind: "".into() };
+    desk.workspace.settle_posted(1, head, ff_core::inbox::Fate::dead("no kind"));
     desk.flush(&store).await;
     let again = "INSERT INTO inbox (partition, id, kind, input, content_type, namespace, lane, key, options)
         SELECT partition, id, 'mended', input, content_type, namespace, lane, key, options

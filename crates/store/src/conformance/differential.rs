@@ -216,7 +216,8 @@ mod tests {
             let events = dump.partitions.iter().flat_map(|partition| &partition.events);
             words.extend(events.map(|event| event.fact.word()));
         }
-        assert!(words.len() >= 24 && words.contains("dead_lettered"), "{} words: {words:?}", words.len());
+        let posted = ["dead_lettered", "letter_reposted", "letter_dropped"];
+        assert!(words.len() >= 26 && posted.iter().all(|it| words.contains(it)), "{words:?}");
     }
 
     #[tokio::test]

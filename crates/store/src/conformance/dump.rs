@@ -152,7 +152,7 @@ async fn read_partition(store: &dyn Store, status: crate::Status) -> Result<Part
             Answer::Opening(opening) => dump.opening = *opening,
             Answer::Agenda { entries, .. } => dump.agenda = entries,
             Answer::Inbox(rows) => dump.inbox = rows,
-            Answer::DeadLetters(letters) => dump.dead_letters = letters,
+            Answer::DeadLetters { letters, .. } => dump.dead_letters = letters,
             Answer::Sweep(page) => (dump.ended, dump.dedup) = (page.ended, page.dedup),
             _ => {}
         }

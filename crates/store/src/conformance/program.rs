@@ -60,12 +60,14 @@ pub struct Program {
     executions: Vec<ExecutionId>,
     fences: Vec<Fence>,
     workers: Vec<InstanceId>,
+    /// The numbers of posted rows, and where they were posted.
+    rows: Vec<(PartitionId, u64)>,
 }
 
 impl Program {
     pub fn new(seed: u64, partitions: u16) -> Program {
-        let (executions, fences, workers) = Default::default();
-        Program { dice: Dice::new(seed), partitions, made: 0, executions, fences, workers }
+        let (executions, fences, workers, rows) = Default::default();
+        Program { dice: Dice::new(seed), partitions, made: 0, executions, fences, workers, rows }
     }
 
     pub fn dice(&mut self) -> &mut Dice {
@@ -97,6 +99,7 @@ impl Program {
         let route = key.as_ref().map_or(Route(partition.0), |key| Route::of_key("default", key));
         let id = ExecutionId::from_parts(START + self.made as Ms, route, self.dice.roll());
         self.executions.push(id);
+        self.rows.push((id.route().partition(self.partitions), self.made));
         let options =
             [None, Some(r#"{"priority": 7, "tags": {"team": "ä"}}"#), Some(r#"{"priority": 1000}"#)];
         Posted {
@@ -119,7 +122,7 @@ impl Program {
     }
 
     fn command(&mut self, partition: PartitionId) -> Option<Command> {
-        Some(match self.dice.below(22) {
+        Some(match self.dice.below(23) {
             0..=5 => self.create(partition),
             6..=8 => self.claim()?,
             9 => commands::Complete { fence: self.fence(partition)?, result: self.result() }.into(),
@@ -131,6 +134,7 @@ impl Program {
             15 => self.set_lane(partition)?,
             16 => self.register(partition),
             17 => self.about_worker(partition)?,
+            18 => self.about_letter(partition)?,
             _ => self.about_execution(partition)?,
         })
     }
@@ -236,6 +240,18 @@ impl Program {
             0 => commands::BuryWorker { instance, actor, cause }.into(),
             1 => commands::DrainWorker { instance, actor, cause }.into(),
             _ => commands::Heartbeat { instance }.into(),
+        })
+    }
+
+    /// Often about a row that is no letter.
+    fn about_letter(&mut self, partition: PartitionId) -> Option<Command> {
+        let here = self.rows.iter().rev().filter(|(home, _)| *home == partition);
+        let recent: Vec<u64> = here.take(6).map(|(_, number)| *number).collect();
+        let number = *self.dice.pick(&recent)?;
+        let (actor, cause) = by();
+        Some(match self.dice.below(3) {
+            0 | 1 => commands::RepostLetter { partition, number, actor, cause }.into(),
+            _ => commands::DropLetter { partition, number, actor, cause }.into(),
         })
     }
 

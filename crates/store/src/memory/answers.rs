@@ -27,7 +27,8 @@ impl Partition {
             Ask::Inbox { limit, bytes } => Answer::Inbox(self.inbox_page(*limit, *bytes)),
             Ask::DeadLetters { after, limit } => {
                 let letters = self.dead_letters.range((Excluded(*after), Unbounded));
-                Answer::DeadLetters(letters.take(*limit).map(|(_, letter)| letter.clone()).collect())
+                let letters = letters.take(*limit).map(|(_, letter)| letter.clone()).collect();
+                Answer::DeadLetters { after: *after, letters }
             }
         }
     }

@@ -237,9 +237,16 @@ impl Partition {
     }
 
     fn settle_posted(&mut self, number: u64, fate: Fate) {
-        let posted = self.inbox.remove(&number);
-        if let (Some(posted), Fate::Dead { reason }) = (posted, fate) {
-            self.dead_letters.insert(number, DeadLetter { posted, reason, at: self.header.now });
+        match fate {
+            Fate::Taken => drop(self.inbox.remove(&number)),
+            Fate::Dead { reason } => {
+                let letter = |posted| DeadLetter { posted, reason, at: self.header.now };
+                self.dead_letters.extend(self.inbox.remove(&number).map(letter).map(|it| (number, it)));
+            }
+            Fate::Reposted => {
+                self.inbox.extend(self.dead_letters.remove(&number).map(|letter| (number, letter.posted)));
+            }
+            Fate::Dropped => drop(self.dead_letters.remove(&number)),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::execution::Execution;
 use crate::fold::Folded;
 use crate::id::{ExecutionId, InstanceId, PartitionId};
-use crate::inbox::Fate;
+use crate::inbox::{DeadLetter, Fate, Posted};
 use crate::key::{Ask, Dedup, DedupKey, Key};
 use crate::lane::Lane;
 use crate::message::{Link, Message};
@@ -37,10 +37,8 @@ pub(crate) struct Model {
     pub lanes: BTreeMap<LaneName, Arc<Lane>>,
     pub workers: BTreeMap<InstanceId, Arc<WorkerInstance>>,
     pub links: BTreeMap<PartitionId, Link>,
-    /// The numbers of posted rows.
-    pub inbox: BTreeSet<u64>,
-    /// Why rows were given up.
-    pub dead_letters: BTreeMap<u64, String>,
+    pub inbox: BTreeMap<u64, Posted>,
+    pub dead_letters: BTreeMap<u64, DeadLetter>,
     pub counts: BTreeMap<CountKey, i64>,
     pub ready_counts: BTreeMap<(LaneName, Class), i64>,
     /// Every event ever, also those that were trimmed.
@@ -95,10 +93,7 @@ impl Model {
         changes.counts.into_iter().for_each(|(key, delta)| count(&mut self.counts, key, delta));
         changes.ready_counts.into_iter().for_each(|(key, delta)| count(&mut self.ready_counts, key, delta));
         for (number, fate) in changes.inbox {
-            assert!(self.inbox.remove(&number), "row {number} leaves the inbox but was not there");
-            if let Fate::Dead { reason } = fate {
-                self.dead_letters.insert(number, reason);
-            }
+            self.settle_posted(number, fate);
         }
         for event in changes.events {
             assert_eq!(event.number, self.events.len() as u64 + 1, "event numbers have no gaps");
@@ -108,6 +103,21 @@ impl Model {
         self.trimmed_below = self.trimmed_below.max(changes.events_trimmed_below.unwrap_or(0));
         assert!(changes.header.now >= self.header.now, "a partition's time does not go back");
         self.header = changes.header;
+    }
+
+    fn settle_posted(&mut self, number: u64, fate: Fate) {
+        if matches!(fate, Fate::Taken | Fate::Dead { .. }) {
+            let posted = self.inbox.remove(&number).expect("it leaves the inbox but was not there");
+            if let Fate::Dead { reason } = fate {
+                // When it was is the time of the commit: another for each way to make batches.
+                self.dead_letters.insert(number, DeadLetter { posted, reason, at: 0 });
+            }
+            return;
+        }
+        let letter = self.dead_letters.remove(&number).expect("it leaves the letters but was not there");
+        if fate == Fate::Reposted {
+            self.inbox.insert(number, letter.posted);
+        }
     }
 
     fn change_execution(&mut self, change: ExecutionChange) {
@@ -166,7 +176,11 @@ impl Model {
             Ask::Sweep { now, events_before, limit } => {
                 Answer::Sweep(self.sweep_page(*now, *events_before, *limit))
             }
-            Ask::Inbox { .. } | Ask::DeadLetters { .. } => unreachable!("no decision asks for it"),
+            Ask::DeadLetters { after, limit } => {
+                let letters = self.dead_letters.range((Excluded(*after), Unbounded)).take(*limit);
+                Answer::DeadLetters { after: *after, letters: letters.map(|(_, it)| it.clone()).collect() }
+            }
+            Ask::Inbox { .. } => unreachable!("no decision asks for it"),
         }
     }
 

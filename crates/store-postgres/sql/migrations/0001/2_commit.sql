@@ -360,6 +360,21 @@ BEGIN
     SELECT partition, number, id, posted_at, kind, namespace, lane, key, options, content_type, input, reason, at
       FROM gone WHERE reason IS NOT NULL;
 
+    -- After the fates of posted rows, because a row may die and be reposted or dropped in one commit.
+    WITH letters AS MATERIALIZED (
+        SELECT u.again, t.address
+          FROM jsonb_to_recordset(rare -> 'letters') AS u(partition integer, number bigint, again boolean),
+               LATERAL (SELECT d.ctid AS address FROM dead_letters AS d
+                         WHERE d.partition = u.partition AND d.number = u.number LIMIT 1) AS t
+         WHERE u.partition = ANY (won)),
+    gone AS (
+        DELETE FROM dead_letters USING letters WHERE dead_letters.ctid = letters.address
+        RETURNING dead_letters.*, letters.again)
+    INSERT INTO inbox (partition, number, id, posted_at, kind, namespace, lane, key, options, content_type, input)
+    OVERRIDING SYSTEM VALUE
+    SELECT partition, number, id, posted_at, kind, namespace, lane, key, options, content_type, input
+      FROM gone WHERE again;
+
     -- Old commit rows go from the back, in steps.
     FOR r IN SELECT * FROM jsonb_to_recordset(rare -> 'prune')
                       AS u(partition integer, upto bigint, before bigint, most bigint)

@@ -111,6 +111,12 @@ fn spoil(state: &MemoryState, bug: Bug, commit: &mut Commit) {
         Bug::TakesRowsPostedMeanwhile if !changes.inbox.is_empty() => {
             changes.inbox.extend(before.inbox().map(|row| (row.number, Fate::Taken)));
         }
+        Bug::RepostedLetterIsLost => changes
+            .inbox
+            .iter_mut()
+            .filter(|(_, fate)| *fate == Fate::Reposted)
+            .for_each(|(_, fate)| *fate = Fate::Dropped),
+        Bug::DroppedLetterStays => changes.inbox.retain(|(_, fate)| *fate != Fate::Dropped),
         Bug::DeadLetterDropped => changes.inbox.iter_mut().for_each(|(_, fate)| *fate = Fate::Taken),
         Bug::DeadLetterStaysPosted => changes.inbox.retain(|(_, fate)| *fate == Fate::Taken),
         Bug::CountNotLowered => changes.counts.retain(|(_, delta)| *delta > 0),

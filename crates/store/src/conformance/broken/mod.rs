@@ -113,6 +113,8 @@ bugs! {
     DeadLetterDropped => dead_letters_keep_everything_with_the_reason,
     DeadLetterLosesContent => dead_letters_keep_everything_with_the_reason,
     DeadLetterStaysPosted => dead_letters_keep_everything_with_the_reason,
+    RepostedLetterIsLost => letters_are_reposted_as_they_were_and_dropped_for_good,
+    DroppedLetterStays => letters_are_reposted_as_they_were_and_dropped_for_good,
     // What is asked about.
     WrittenForgets => written_tells_who_wrote_a_version,
     ChangesForgetKeys => changes_come_with_the_records_as_they_are_now,

@@ -103,7 +103,9 @@ fn spoil_answer(state: &MemoryState, bug: Bug, partition: PartitionId, ask: &Ask
             }
             _ => {}
         },
-        (Ask::DeadLetters { .. }, Answer::DeadLetters(letters)) if bug == Bug::DeadLetterLosesContent => {
+        (Ask::DeadLetters { .. }, Answer::DeadLetters { letters, .. })
+            if bug == Bug::DeadLetterLosesContent =>
+        {
             letters.iter_mut().for_each(|letter| letter.posted.options = None);
         }
         _ => {}

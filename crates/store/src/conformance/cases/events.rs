@@ -45,6 +45,8 @@ fn facts(instance: ff_core::InstanceId) -> Vec<Fact> {
             kind: samples::ODD.into(),
             reason: samples::ODD.into(),
         },
+        Fact::LetterReposted { by: by(), posted: 1, id: None, kind: samples::ODD.into() },
+        Fact::LetterDropped { by: by(), posted: 1 << 40, id: None, kind: samples::ODD.into() },
         Fact::Held { by: by() },
         Fact::Unheld { by: by(), until: None, reason: None },
         Fact::Unheld { by: by(), until: Some(START), reason: Some(Reason::ResumeDelay) },

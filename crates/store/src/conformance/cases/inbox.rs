@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ff_core::change::{Changes, Header};
-use ff_core::commands::{Command, Receive};
+use ff_core::commands::{Command, DropLetter, Receive, RepostLetter};
 use ff_core::inbox::{DeadLetter, Fate, Posted};
 use ff_core::key::Ask;
 use ff_core::limits::Limits;
@@ -25,7 +25,7 @@ async fn read(stand: &Stand, partition: PartitionId, limit: usize) -> Result<Vec
 
 async fn dead(stand: &Stand, partition: PartitionId, after: u64) -> Result<Vec<DeadLetter>, String> {
     match stand.ask(partition, Ask::DeadLetters { after, limit: 100 }).await? {
-        Answer::DeadLetters(letters) => Ok(letters),
+        Answer::DeadLetters { letters, .. } => Ok(letters),
         other => Err(format!("dead letters were asked for, the answer was {other:?}")),
     }
 }
@@ -130,10 +130,45 @@ pub async fn dead_letters_keep_everything_with_the_reason(stand: &mut Stand) -> 
     ensure_eq!(dead(stand, partition, 0).await?, vec![plain, full.clone()], "dead letters");
     ensure_eq!(dead(stand, partition, 3).await?, vec![full.clone()], "dead letters after a number");
     match stand.ask(partition, Ask::DeadLetters { after: 0, limit: 1 }).await? {
-        Answer::DeadLetters(letters) => ensure_eq!(letters.len(), 1, "one dead letter at most"),
+        Answer::DeadLetters { after, letters } => {
+            ensure_eq!((after, letters.len()), (0, 1), "one dead letter at most, and after which it comes");
+        }
         other => return Err(format!("{other:?}")),
     }
     ensure_eq!(read(stand, partition, 100).await?, vec![], "the inbox");
+    stand.reopen().await?;
+    stand.same().await
+}
+
+pub async fn letters_are_reposted_as_they_were_and_dropped_for_good(stand: &mut Stand) -> Check {
+    let partition = stand.last();
+    let partitions = stand.partitions;
+    let plain = |number| samples::posted(partitions, partition, number);
+    let full = samples::posted_fully(partitions, partition, 8);
+    let rows = [plain(3), plain(4), plain(5), plain(6), full.clone()];
+    stand.post(rows).await?;
+    let die = |numbers: &[u64]| numbers.iter().map(|it| (*it, Fate::dead("why"))).collect::<Vec<_>>();
+    stand.write(partition, fates(START, die(&[3, 4, 8]))).await?;
+    // What is no letter stays what it is, also where another partition has a letter of that number.
+    let (nothing, elsewhere) = (vec![(5, Fate::Reposted), (6, Fate::Dropped)], PartitionId(0));
+    stand.write(partition, fates(START, nothing)).await?;
+    if elsewhere != partition {
+        stand.write(elsewhere, fates(START, vec![(3, Fate::Reposted), (4, Fate::Dropped)])).await?;
+    }
+    ensure_eq!(numbers(&read(stand, partition, 100).await?), vec![5, 6], "the inbox before");
+    stand.write(partition, fates(START, vec![(8, Fate::Reposted), (3, Fate::Dropped)])).await?;
+    ensure_eq!(read(stand, partition, 100).await?, vec![plain(5), plain(6), full], "the inbox after");
+    let left = dead(stand, partition, 0).await?;
+    ensure_eq!(left.iter().map(|it| it.posted.number).collect::<Vec<_>>(), vec![4], "the letters");
+    ensure!(posted_in_status(stand).await?[partition.index()], "a reposted row is not in the status");
+    // In one commit, and a letter that dies a second time.
+    let both = [(5, Fate::dead("a")), (5, Fate::Reposted), (6, Fate::dead("b")), (6, Fate::Dropped)];
+    stand.write(partition, fates(START + 1, both.to_vec())).await?;
+    ensure_eq!(numbers(&read(stand, partition, 100).await?), vec![5, 8], "rows that died for a moment");
+    stand.write(partition, fates(START + 2, vec![(8, Fate::dead("again"))])).await?;
+    let letters = dead(stand, partition, 4).await?;
+    let again = letters.iter().map(|it| (it.posted.number, it.reason.as_str(), it.at)).collect::<Vec<_>>();
+    ensure_eq!(again, vec![(8, "again", START + 2)], "a letter that died a second time");
     stand.reopen().await?;
     stand.same().await
 }
@@ -163,6 +198,23 @@ pub async fn every_posted_row_becomes_one_execution_or_one_dead_letter(stand: &m
     }
     ensure_eq!(seen.len(), 40, "rows that came");
     ensure_eq!(dead(stand, partition, 0).await?.len(), 10, "dead letters");
+    let (actor, cause): (Box<str>, Box<str>) = ("somebody".into(), "".into());
+    let by = || (actor.clone(), cause.clone());
+    let drop = |number| {
+        let (actor, cause) = by();
+        Command::from(DropLetter { partition, number, actor, cause })
+    };
+    let repost = |number| {
+        let (actor, cause) = by();
+        Command::from(RepostLetter { partition, number, actor, cause })
+    };
+    // Of the last two there is none: dropped before, and never a letter.
+    let about = [drop(4), repost(12), drop(40), drop(4), repost(41)];
+    let said = engines[0].run(&*stand.store, partition, START, &about).await?;
+    ensure_eq!(said, engines[1].run(&stand.reference, partition, START, &about).await?, "answers");
+    ensure_eq!(said.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, true, false, false], "said");
+    ensure_eq!(dead(stand, partition, 0).await?.len(), 7, "dead letters that are left");
+    ensure_eq!(numbers(&read(stand, partition, 7).await?), vec![12], "the row that is back");
     let counts = stand.store.counts().await.map_err(|error| error.to_string())?;
     ensure_eq!(counts.iter().map(|(_, count)| count).sum::<u64>(), 30, "executions");
     stand.same().await

@@ -88,6 +88,7 @@ macro_rules! for_each_conformance_case {
             inbox::a_row_that_was_taken_is_gone_and_the_others_stay,
             inbox::a_conflict_takes_no_rows,
             inbox::dead_letters_keep_everything_with_the_reason,
+            inbox::letters_are_reposted_as_they_were_and_dropped_for_good,
             inbox::every_posted_row_becomes_one_execution_or_one_dead_letter,
             handles::everything_survives_reopening,
             handles::two_handles_see_each_others_commits,

@@ -1,0 +1,69 @@
+//! Dead letters: rows that an application posted and that could not become executions.
+
+use ff_core::PartitionId;
+use ff_core::commands::{DropLetter, RepostLetter};
+use ff_core::inbox::DeadLetter;
+use ff_core::{Rejection, Reply};
+use ff_engine::{Failure, doctor};
+
+use crate::fabric::odd_reply;
+use crate::operation::{Asked, Operation};
+use crate::{Error, Fabric};
+
+/// A dead letter that was found, to be looked at, posted again or dropped.
+#[derive(Clone, Debug)]
+pub struct Letter {
+    fabric: Fabric,
+    partition: PartitionId,
+    letter: DeadLetter,
+}
+
+impl Fabric {
+    /// The dead letter with this number.
+    ///
+    /// # Errors
+    /// `not_found` if there is none, or the store cannot be read.
+    pub async fn letter(&self, number: u64) -> Result<Letter, Error> {
+        let find = async || {
+            let found = doctor::dead_letter(&**self.engine().store(), number).await;
+            found.map_err(|error| Failure::Unavailable(error.to_string()))
+        };
+        match self.retried(find).await? {
+            Some((partition, letter)) => Ok(Letter { fabric: self.clone(), partition, letter }),
+            None => {
+                let (what, id) = ("dead letter", number.to_string());
+                Err(Error::Rejected(Rejection::NotFound { what, id }))
+            }
+        }
+    }
+}
+
+impl Letter {
+    /// What was posted, and why it was given up.
+    pub fn content(&self) -> &DeadLetter {
+        &self.letter
+    }
+
+    /// Puts it back into the inbox, as it was posted: after a lane was resumed, for instance. Servers decide it anew.
+    pub fn repost(&self) -> Operation<()> {
+        let (partition, number) = (self.partition, self.letter.posted.number);
+        Operation::new(&self.fabric, done, move |Asked { actor, cause, .. }| {
+            Ok(RepostLetter { partition, number, actor, cause }.into())
+        })
+    }
+
+    /// Removes it for good.
+    pub fn drop(&self) -> Operation<()> {
+        let (partition, number) = (self.partition, self.letter.posted.number);
+        Operation::new(&self.fabric, done, move |Asked { actor, cause, .. }| {
+            Ok(DropLetter { partition, number, actor, cause }.into())
+        })
+    }
+}
+
+fn done(reply: Reply) -> Result<(), Error> {
+    match reply {
+        Reply::Letter(_) => Ok(()),
+        reply => Err(odd_reply(&reply)),
+    }
+}
