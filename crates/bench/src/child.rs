@@ -1,4 +1,5 @@
-//! Engines as processes of their own: the same binary, told what to do by a hidden flag and by its standard input.
+//! Engines as processes of their own: the same binary, told what to do by its environment and by its standard input.
+//! The address of the store has a password in it, and everybody on the machine can read a command line.
 //!
 //! A child says a first line when it is ready and a last one, its figures, at its end. It ends by itself when its
 //! standard input closes, so none outlives the process that started it.
@@ -10,6 +11,28 @@ use anyhow::Context as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+/// What a child does, by the option of `flowfabric bench` that says so.
+#[derive(Clone, Copy, Debug)]
+pub enum Part {
+    Measure,
+    Load,
+    Serve,
+}
+
+impl Part {
+    /// This program, to play the part on a store.
+    pub fn command(self, place: &str) -> anyhow::Result<Command> {
+        let option = match self {
+            Part::Measure => "FLOWFABRIC_BENCH_MEASURE",
+            Part::Load => "FLOWFABRIC_BENCH_LOAD",
+            Part::Serve => "FLOWFABRIC_BENCH_SERVE",
+        };
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("bench").env(option, place);
+        Ok(command)
+    }
+}
+
 #[derive(Debug)]
 pub struct Child {
     process: std::process::Child,
@@ -19,15 +42,11 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `flowfabric bench` with these arguments and waits until it is ready.
-    pub async fn start(args: Vec<String>) -> anyhow::Result<Child> {
+    /// Starts `flowfabric bench` in this part, on this store, and waits until it is ready.
+    pub async fn start(part: Part, place: &str, args: Vec<String>) -> anyhow::Result<Child> {
+        let mut command = part.command(place)?;
         blocking(move || {
-            let mut process = Command::new(std::env::current_exe()?)
-                .arg("bench")
-                .args(args)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()?;
+            let mut process = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
             let said = process.stdout.take().map(BufReader::new);
             let mut child = Child { process, said, ready: String::new() };
             child.ready = child.hear()?;
@@ -91,4 +110,18 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> anyhow::Result<T> {
     tokio::task::spawn_blocking(work).await?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_store_is_not_on_the_command_line_of_a_child() {
+        for part in [Part::Measure, Part::Load, Part::Serve] {
+            let command = part.command("postgres://me:secret@db/jobs").expect("this program");
+            assert!(command.get_args().all(|arg| !arg.to_string_lossy().contains("secret")), "{command:?}");
+            assert_eq!(command.get_envs().count(), 1);
+        }
+    }
 }

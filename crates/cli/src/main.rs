@@ -20,7 +20,6 @@ mod problem;
 mod program;
 mod session;
 mod settings;
-mod signals;
 mod view;
 
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const BUCKETS: usize = 24;
+use ff_store::Histogram;
 
 /// Counted since the store was opened, by this process alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) struct Counters {
     pub(crate) rows: AtomicU64,
     pub(crate) wal_bytes: AtomicU64,
     pub(crate) checkpoints: AtomicU64,
-    batches: [AtomicU64; BUCKETS],
+    batches: Histogram,
 }
 
 pub(crate) fn add(counter: &AtomicU64, n: u64) {
@@ -46,13 +46,11 @@ impl Counters {
     pub(crate) fn transaction(&self, rows: u64) {
         add(&self.transactions, 1);
         add(&self.rows, rows);
-        let bucket = (u64::BITS - rows.saturating_sub(1).leading_zeros()) as usize;
-        add(&self.batches[bucket.min(BUCKETS - 1)], 1);
+        self.batches.note(rows);
     }
 
     pub(crate) fn snapshot(&self) -> Stats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let batches = self.batches.iter().enumerate().map(|(i, n)| (1 << i, get(n)));
         Stats {
             commits: get(&self.commits),
             conflicts: get(&self.conflicts),
@@ -62,7 +60,7 @@ impl Counters {
             rows: get(&self.rows),
             wal_bytes: get(&self.wal_bytes),
             checkpoints: get(&self.checkpoints),
-            batches: batches.filter(|(_, n)| *n > 0).collect(),
+            batches: self.batches.snapshot(),
         }
     }
 }

@@ -10,11 +10,13 @@
 //! | the reference, with switches that make it fail | [`memory`] |
 //! | the suite every store must pass, and the stores it must fail | [`conformance`] |
 //! | time | [`clock`] |
+//! | figures about the sizes of commits | [`histogram`] |
 
 pub mod clock;
 pub mod commit;
 pub mod conformance;
 pub mod error;
+pub mod histogram;
 pub mod memory;
 
 use std::fmt::Debug;
@@ -33,6 +35,7 @@ use ff_core::{CommitId, ExecutionId, LaneName, Ms, PartitionId, ServerId};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use commit::{Commit, Outcome, Version};
 pub use error::StoreError;
+pub use histogram::Histogram;
 pub use memory::{Faults, MemoryState, MemoryStore};
 
 /// What a store's method returns: the contract is used through `dyn Store`.

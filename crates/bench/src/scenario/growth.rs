@@ -11,6 +11,7 @@ use flowfabric::Submission;
 use super::drain::drain;
 use super::{bar, of_rounds};
 use crate::bed::{Bed, NOOP};
+use crate::child::Part;
 use crate::figures::{median, rss_mib};
 use crate::ground::Kind;
 use crate::report::Report;
@@ -126,13 +127,9 @@ async fn read_scans(setting: &Setting, place: &str) -> anyhow::Result<Option<Sca
 }
 
 async fn measure_in_new_process(place: &str, args: &Args) -> anyhow::Result<serde_json::Value> {
-    let (place, concurrency) = (place.to_owned(), args.concurrency.to_string());
-    let run = move || {
-        std::process::Command::new(std::env::current_exe()?)
-            .args(["bench", "--concurrency", &concurrency, "--measure"])
-            .arg(place)
-            .output()
-    };
+    let mut command = Part::Measure.command(place)?;
+    command.args(["--concurrency", &args.concurrency.to_string()]);
+    let run = move || command.output();
     let output = tokio::task::spawn_blocking(run).await??;
     let errors = String::from_utf8_lossy(&output.stderr);
     anyhow::ensure!(output.status.success(), "the measurement failed: {errors}");

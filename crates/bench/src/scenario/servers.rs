@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{add_store_cost, of_rounds, steady};
 use crate::bed::{Bed, Crew};
-use crate::child::{self, Child};
+use crate::child::{self, Child, Part};
 use crate::clients::Clients;
 use crate::figures::{median, percentile_ms};
 use crate::ground::Cost;
@@ -115,13 +115,12 @@ async fn sticking(args: &Args, url: &str, servers: usize) -> anyhow::Result<Seen
     for _ in 0..servers {
         let (callers, concurrency) = (CALLERS / servers, (args.concurrency / servers).max(1));
         let words = [
-            ("--load", url.to_owned()),
             ("--callers", callers.to_string()),
             ("--concurrency", concurrency.to_string()),
             ("--seconds", seconds(args).to_string()),
         ];
         let words = words.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]);
-        children.push(Child::start(words.collect()).await?);
+        children.push(Child::start(Part::Load, url, words.collect()).await?);
     }
     for child in &mut children {
         child.go()?;
@@ -160,7 +159,7 @@ pub async fn load(place: &str, args: &Args) -> anyhow::Result<()> {
 async fn mixed(args: &Args, url: &str, servers: usize) -> anyhow::Result<Seen> {
     let mut children = Vec::new();
     for _ in 0..servers {
-        children.push(Child::start(vec!["--serve".to_owned(), url.to_owned()]).await?);
+        children.push(Child::start(Part::Serve, url, Vec::new()).await?);
     }
     let ports = children.iter().map(|child| child.ready.parse()).collect::<Result<Vec<u16>, _>>()?;
     let clients = Clients::connect(&ports).await?;

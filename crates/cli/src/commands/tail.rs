@@ -10,7 +10,7 @@ use super::watch::sleep;
 use crate::problem::Problem;
 use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
-use crate::{parse, signals, view};
+use crate::{parse, view};
 
 /// Show events as they happen; prints the cursor to go on from when it ends
 #[derive(Args, Debug)]
@@ -71,7 +71,7 @@ impl Tail {
         let end = tokio::select! {
             end = show(&mut events, self.limit, json) => end,
             () = sleep(self.timeout) => Ok(()),
-            () = signals::asked_to_end() => Ok(()),
+            () = flowfabric::asked_to_end() => Ok(()),
         };
         if json {
             eprintln!("{}", json!({ "cursor": events.cursor().to_string() }));

@@ -8,7 +8,7 @@ use flowfabric::{Execution, ExecutionId, PublicState, Watch as States};
 use crate::problem::{Exit, Problem};
 use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
-use crate::{parse, signals, view};
+use crate::{parse, view};
 
 /// Follow one execution until it ends; the exit code is 0 if it completed and 6 if not
 #[derive(Args, Debug)]
@@ -30,7 +30,7 @@ impl Watch {
                 biased;
                 ended = follow(watch, settings.json) => ended,
                 () = sleep(self.timeout) => Err(late(self.id)),
-                () = signals::asked_to_end() => Ok(()),
+                () = flowfabric::asked_to_end() => Ok(()),
             }
         })
         .await

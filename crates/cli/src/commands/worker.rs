@@ -13,7 +13,7 @@ use crate::problem::Problem;
 use crate::program::Program;
 use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
-use crate::{parse, signals, view};
+use crate::{parse, view};
 
 /// Run a program for each execution of a kind: input on stdin, result from stdout
 #[derive(Args, Debug)]
@@ -94,7 +94,7 @@ impl Worker {
             self.kind.join(", "),
             settings.store
         );
-        let stopped = worker.run_until(signals::asked_to_end()).await?;
+        let stopped = worker.run_until(flowfabric::asked_to_end()).await?;
         // Programs whose work was given back have been told to end; nobody may be left behind.
         let _ = tokio::time::timeout(self.kill_after + Duration::from_secs(1), all_gone.recv()).await;
         tally.farewell(&stopped);

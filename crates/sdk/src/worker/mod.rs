@@ -209,7 +209,7 @@ impl Worker {
     /// # Errors
     /// As [`run_until`](Worker::run_until).
     pub async fn run(self) -> Result<Stopped, Error> {
-        self.run_until(asked_to_end()).await
+        self.run_until(crate::asked_to_end()).await
     }
 
     /// Runs until a future ends or an operator drains it, then drains.
@@ -231,27 +231,5 @@ impl Worker {
             plan.lanes.push(LaneName::default());
         }
         shift::work(self.fabric, plan, self.handlers, self.data, self.concurrency, self.grace, shutdown).await
-    }
-}
-
-/// Ends when the process is asked to end.
-async fn asked_to_end() {
-    let interrupted = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    #[cfg(unix)]
-    let terminated = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signal) => drop(signal.recv().await),
-            Err(_) => std::future::pending().await,
-        }
-    };
-    #[cfg(not(unix))]
-    let terminated = std::future::pending::<()>();
-    tokio::select! {
-        () = interrupted => {}
-        () = terminated => {}
     }
 }

@@ -1,6 +1,7 @@
 //! Being asked to end.
 
-/// Ends when the process is asked to end: ctrl-c, SIGINT or SIGTERM.
+/// Ends when the process is asked to end: ctrl-c, SIGINT or SIGTERM. [`Worker::run`](crate::Worker::run) stops then;
+/// programs that do something else beside can, too.
 pub async fn asked_to_end() {
     let interrupted = async {
         if tokio::signal::ctrl_c().await.is_err() {
