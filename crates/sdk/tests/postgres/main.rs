@@ -4,6 +4,7 @@
 
 #[path = "../background/mod.rs"]
 mod background;
+mod differential;
 mod ground;
 mod inbox;
 mod interruptions;
