@@ -54,6 +54,23 @@ pub enum ExecutionChange {
     Purge(ExecutionId),
 }
 
+impl ExecutionChange {
+    pub fn id(&self) -> ExecutionId {
+        match self {
+            ExecutionChange::Insert(it) | ExecutionChange::Update(it) => it.id,
+            ExecutionChange::Purge(id) => *id,
+        }
+    }
+
+    /// Whether the execution has ended with it: whoever missed the change needs to know no more than that.
+    pub fn has_ended(&self) -> bool {
+        match self {
+            ExecutionChange::Insert(it) | ExecutionChange::Update(it) => it.end().is_some(),
+            ExecutionChange::Purge(_) => false,
+        }
+    }
+}
+
 /// Everything one commit writes, for one partition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
@@ -114,10 +131,7 @@ impl Changes {
 
     /// The cached records that other servers must read again.
     pub fn keys(&self) -> Vec<Key> {
-        let executions = self.executions.iter().map(|change| match change {
-            ExecutionChange::Insert(it) | ExecutionChange::Update(it) => Key::Execution(it.id),
-            ExecutionChange::Purge(id) => Key::Execution(*id),
-        });
+        let executions = self.executions.iter().map(|change| Key::Execution(change.id()));
         executions
             .chain(self.dedup.iter().map(|(key, _)| Key::Dedup(key.clone())))
             .chain(self.lanes.iter().map(|(name, _)| Key::Lane(name.clone())))

@@ -240,14 +240,17 @@ fn missed(lines: &[Line<'_>], header: Header) -> Read<Option<Missed>> {
                 let found = there.then(|| execution(id, line.s()?, line.t()?)).transpose()?;
                 missed.executions.push((ExecutionId(id), found));
             }
+            "ended" => missed.ended.push(ExecutionId(line.a()?)),
             "other" => missed.add(other(parse("key", line.s()?)?, line)?),
             "link" => missed.links.push(link(line)?),
             _ => missed.ready_counts.push(ready_count(line)?),
         }
     }
     missed.executions.sort_unstable_by_key(|(id, _)| *id);
+    missed.ended.sort_unstable();
     let others = missed.dedup.len() + missed.lanes.len() + missed.workers.len() + missed.messages.len();
-    Ok((missed.executions.len() + others <= KEYS_TOLD).then_some(missed))
+    let executions = missed.executions.len() + missed.ended.len();
+    Ok((executions + others <= KEYS_TOLD).then_some(missed))
 }
 
 /// A changed record that is no execution.

@@ -1,7 +1,9 @@
 //! The changes of several commits as columns: the arguments of the commit function.
 
 use std::borrow::Cow;
+use std::marker::PhantomData;
 
+use bytes::{BufMut as _, BytesMut};
 use ff_core::agenda::{AgendaEntry, AgendaKey, Subject};
 use ff_core::change::{Changes, ExecutionChange};
 use ff_core::class::Class;
@@ -12,10 +14,10 @@ use ff_core::ready::ReadyEntry;
 use ff_store::Commit;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use uuid::Uuid;
 
-use crate::keys::{KEPT_MS, KEPT_VERSIONS, pack};
+use crate::keys::{KEPT_MS, KEPT_VERSIONS, Packed, pack};
 
 /// Old commit rows go in steps: every so many commits, at most twice as many rows.
 const PRUNE_EVERY: u64 = 64;
@@ -31,59 +33,152 @@ type Text<'a> = Cow<'a, str>;
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 macro_rules! columns {
-    ($($name:ident: $rust:ty, $sql:ident;)+) => {
-        /// One list for each argument, in the order in which the function takes them.
+    ($($(#[$doc:meta])* $group:ident: $Group:ident { $($name:ident: $rust:ty, $sql:ident;)+ })+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub(crate) struct $Group<'a> {
+                $(pub(crate) $name: Vec<$rust>,)+
+                lifetime: PhantomData<&'a ()>,
+            }
+
+            impl Default for $Group<'_> {
+                fn default() -> Self {
+                    Self { $($name: Vec::new(),)+ lifetime: PhantomData }
+                }
+            }
+
+            impl ToSql for $Group<'_> {
+                fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, BoxError> {
+                    let columns: &[Param<'_>] = &[$((&self.$name, Type::$sql)),+];
+                    match self.partition.is_empty() {
+                        true => Ok(IsNull::Yes),
+                        false => row(columns, out),
+                    }
+                }
+
+                fn accepts(_: &Type) -> bool {
+                    true
+                }
+
+                to_sql_checked!();
+            }
+        )+
+
+        /// One row of lists for each argument, in the order in which the function takes them.
         #[derive(Debug, Default)]
         pub(crate) struct Columns<'a> {
-            $(pub(crate) $name: Vec<$rust>,)+
+            $(pub(crate) $group: $Group<'a>,)+
             rare: Option<String>,
         }
 
         impl Columns<'_> {
-            /// Without the first two arguments, which are not lists.
+            /// Without the first two arguments, which are not lists. The server knows the types of the rows.
             pub(crate) fn params(&self) -> Vec<Param<'_>> {
-                vec![$((&self.$name, Type::$sql),)+ (&self.rare, Type::TEXT)]
+                vec![$((&self.$group, Type::UNKNOWN),)+ (&self.rare, Type::TEXT)]
             }
         }
 
-        pub(crate) const COUNT: usize = [$(stringify!($name)),+].len() + 1;
+        pub(crate) const COUNT: usize = [$(stringify!($group)),+].len() + 1;
     };
 }
 
+type BoxError = Box<dyn std::error::Error + Sync + Send>;
+
+/// Writes a row as PostgreSQL reads it: the number of its columns, then of each its type, its length and itself.
+fn row(columns: &[Param<'_>], out: &mut BytesMut) -> Result<IsNull, BoxError> {
+    out.put_i32(i32::try_from(columns.len())?);
+    for (column, column_type) in columns {
+        out.put_u32(column_type.oid());
+        let length_at = out.len();
+        out.put_i32(-1);
+        if let IsNull::No = column.to_sql_checked(column_type, out)? {
+            let length = i32::try_from(out.len() - length_at - 4)?;
+            out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
+        }
+    }
+    Ok(IsNull::No)
+}
+
 columns! {
-    c_partition: i32, INT4_ARRAY; c_number: i64, INT8_ARRAY; c_id: Uuid, UUID_ARRAY;
-    c_previous_id: Uuid, UUID_ARRAY; c_next_event: i64, INT8_ARRAY; c_sweep_at: Option<i64>, INT8_ARRAY;
-    c_now: i64, INT8_ARRAY; c_next_due: Option<i64>, INT8_ARRAY; c_added_due: Option<i64>, INT8_ARRAY;
-    c_executions: Option<Vec<u8>>, BYTEA_ARRAY; c_others: Option<String>, TEXT_ARRAY;
-    xd_partition: i32, INT4_ARRAY; xd_id: Uuid, UUID_ARRAY;
-    xi_partition: i32, INT4_ARRAY; xi_id: Uuid, UUID_ARRAY; xi_created_at: i64, INT8_ARRAY;
-    xi_namespace: &'a str, TEXT_ARRAY; xi_lane: &'a str, TEXT_ARRAY; xi_kind: &'a str, TEXT_ARRAY;
-    xi_spec: String, TEXT_ARRAY; xi_changed_at: i64, INT8_ARRAY; xi_state: &'a str, TEXT_ARRAY;
-    xi_reason: &'a str, TEXT_ARRAY; xi_live: String, TEXT_ARRAY; xi_holder: Option<Uuid>, UUID_ARRAY;
-    xu_partition: i32, INT4_ARRAY; xu_id: Uuid, UUID_ARRAY; xu_changed_at: i64, INT8_ARRAY;
-    xu_state: &'a str, TEXT_ARRAY; xu_reason: &'a str, TEXT_ARRAY; xu_live: String, TEXT_ARRAY;
-    xu_holder: Option<Uuid>, UUID_ARRAY;
-    rd_partition: i32, INT4_ARRAY; rd_lane: &'a str, TEXT_ARRAY; rd_class: Text<'a>, TEXT_ARRAY;
-    rd_rank: i64, INT8_ARRAY; rd_number: i64, INT8_ARRAY;
-    ri_partition: i32, INT4_ARRAY; ri_lane: &'a str, TEXT_ARRAY; ri_class: Text<'a>, TEXT_ARRAY;
-    ri_rank: i64, INT8_ARRAY; ri_number: i64, INT8_ARRAY; ri_execution: Uuid, UUID_ARRAY;
-    ad_partition: i32, INT4_ARRAY; ad_due: i64, INT8_ARRAY; ad_kind: &'a str, TEXT_ARRAY;
-    ad_subject: Uuid, UUID_ARRAY;
-    ai_partition: i32, INT4_ARRAY; ai_due: i64, INT8_ARRAY; ai_kind: &'a str, TEXT_ARRAY;
-    ai_subject: Uuid, UUID_ARRAY; ai_message: Option<String>, TEXT_ARRAY;
-    ed_partition: i32, INT4_ARRAY; ed_remove_at: i64, INT8_ARRAY; ed_execution: Uuid, UUID_ARRAY;
-    ei_partition: i32, INT4_ARRAY; ei_remove_at: i64, INT8_ARRAY; ei_execution: Uuid, UUID_ARRAY;
-    p_partition: i32, INT4_ARRAY; p_execution: Uuid, UUID_ARRAY; p_slot: &'a str, TEXT_ARRAY;
-    p_content_type: &'a str, TEXT_ARRAY; p_bytes: &'a [u8], BYTEA_ARRAY;
-    d_partition: i32, INT4_ARRAY; d_namespace: &'a str, TEXT_ARRAY; d_key: &'a str, TEXT_ARRAY;
-    d_execution: Option<Uuid>, UUID_ARRAY; d_expires_at: Option<i64>, INT8_ARRAY;
-    n_partition: i32, INT4_ARRAY; n_number: i64, INT8_ARRAY; n_namespace: &'a str, TEXT_ARRAY;
-    n_lane: &'a str, TEXT_ARRAY; n_kind: &'a str, TEXT_ARRAY; n_state: &'a str, TEXT_ARRAY;
-    n_delta: i64, INT8_ARRAY;
-    q_partition: i32, INT4_ARRAY; q_number: i64, INT8_ARRAY; q_lane: &'a str, TEXT_ARRAY;
-    q_class: Text<'a>, TEXT_ARRAY; q_delta: i64, INT8_ARRAY;
-    e_partition: i32, INT4_ARRAY; e_first: i64, INT8_ARRAY; e_last: i64, INT8_ARRAY;
-    e_at: i64, INT8_ARRAY; e_body: String, TEXT_ARRAY;
+    /// The commits themselves.
+    ch: Heads {
+        partition: i32, INT4_ARRAY; number: i64, INT8_ARRAY; id: Uuid, UUID_ARRAY;
+        previous_id: Uuid, UUID_ARRAY; next_event: i64, INT8_ARRAY; sweep_at: Option<i64>, INT8_ARRAY;
+        now: i64, INT8_ARRAY; next_due: Option<i64>, INT8_ARRAY; added_due: Option<i64>, INT8_ARRAY;
+        executions: Option<Vec<u8>>, BYTEA_ARRAY; ended: Option<Vec<u8>>, BYTEA_ARRAY;
+        others: Option<String>, TEXT_ARRAY;
+    }
+    /// Executions of which no trace is left.
+    xd: Purged {
+        partition: i32, INT4_ARRAY; id: Uuid, UUID_ARRAY;
+    }
+    /// New executions.
+    xi: Inserted {
+        partition: i32, INT4_ARRAY; id: Uuid, UUID_ARRAY; created_at: i64, INT8_ARRAY;
+        namespace: &'a str, TEXT_ARRAY; lane: &'a str, TEXT_ARRAY; kind: &'a str, TEXT_ARRAY;
+        spec: String, TEXT_ARRAY; changed_at: i64, INT8_ARRAY; state: &'a str, TEXT_ARRAY;
+        reason: &'a str, TEXT_ARRAY; live: String, TEXT_ARRAY; holder: Option<Uuid>, UUID_ARRAY;
+    }
+    /// Executions that were there.
+    xu: Updated {
+        partition: i32, INT4_ARRAY; id: Uuid, UUID_ARRAY; changed_at: i64, INT8_ARRAY;
+        state: &'a str, TEXT_ARRAY; reason: &'a str, TEXT_ARRAY; live: String, TEXT_ARRAY;
+        holder: Option<Uuid>, UUID_ARRAY;
+    }
+    /// Ready entries that go.
+    rd: ReadyRemoved {
+        partition: i32, INT4_ARRAY; lane: &'a str, TEXT_ARRAY; class: Text<'a>, TEXT_ARRAY;
+        rank: i64, INT8_ARRAY; number: i64, INT8_ARRAY;
+    }
+    /// Ready entries that come.
+    ri: ReadyAdded {
+        partition: i32, INT4_ARRAY; lane: &'a str, TEXT_ARRAY; class: Text<'a>, TEXT_ARRAY;
+        rank: i64, INT8_ARRAY; number: i64, INT8_ARRAY; execution: Uuid, UUID_ARRAY;
+    }
+    /// Agenda entries that go.
+    ad: AgendaRemoved {
+        partition: i32, INT4_ARRAY; due: i64, INT8_ARRAY; kind: &'a str, TEXT_ARRAY; subject: Uuid, UUID_ARRAY;
+    }
+    /// Agenda entries that come.
+    ai: AgendaAdded {
+        partition: i32, INT4_ARRAY; due: i64, INT8_ARRAY; kind: &'a str, TEXT_ARRAY; subject: Uuid, UUID_ARRAY;
+        message: Option<String>, TEXT_ARRAY;
+    }
+    /// Entries of the list of ended executions that go.
+    ed: EndedRemoved {
+        partition: i32, INT4_ARRAY; remove_at: i64, INT8_ARRAY; execution: Uuid, UUID_ARRAY;
+    }
+    /// Entries of the list of ended executions that come.
+    ei: EndedAdded {
+        partition: i32, INT4_ARRAY; remove_at: i64, INT8_ARRAY; execution: Uuid, UUID_ARRAY;
+    }
+    /// Inputs and results.
+    pi: Payloads {
+        partition: i32, INT4_ARRAY; execution: Uuid, UUID_ARRAY; slot: &'a str, TEXT_ARRAY;
+        content_type: &'a str, TEXT_ARRAY; bytes: &'a [u8], BYTEA_ARRAY;
+    }
+    /// Idempotency keys; without an execution they go.
+    dk: DedupKeys {
+        partition: i32, INT4_ARRAY; namespace: &'a str, TEXT_ARRAY; key: &'a str, TEXT_ARRAY;
+        execution: Option<Uuid>, UUID_ARRAY; expires_at: Option<i64>, INT8_ARRAY;
+    }
+    /// By how much counts change.
+    nc: Counts {
+        partition: i32, INT4_ARRAY; number: i64, INT8_ARRAY; namespace: &'a str, TEXT_ARRAY;
+        lane: &'a str, TEXT_ARRAY; kind: &'a str, TEXT_ARRAY; state: &'a str, TEXT_ARRAY;
+        delta: i64, INT8_ARRAY;
+    }
+    /// By how much ready counts change.
+    rc: ReadyCounts {
+        partition: i32, INT4_ARRAY; number: i64, INT8_ARRAY; lane: &'a str, TEXT_ARRAY;
+        class: Text<'a>, TEXT_ARRAY; delta: i64, INT8_ARRAY;
+    }
+    /// Packs of events.
+    ev: Events {
+        partition: i32, INT4_ARRAY; first: i64, INT8_ARRAY; last: i64, INT8_ARRAY; at: i64, INT8_ARRAY;
+        body: String, TEXT_ARRAY;
+    }
 }
 
 /// Numbers count commits and events; none comes near the limit.
@@ -116,18 +211,19 @@ impl<'a> Columns<'a> {
         let partition = i32::from(commit.partition.0);
         let number = commit.expected.number + 1;
         let changes = &commit.changes;
-        self.c_partition.push(partition);
-        self.c_number.push(int(number));
-        self.c_id.push(commit.id.0);
-        self.c_previous_id.push(commit.expected.id.0);
-        self.c_next_event.push(int(changes.header.next_event));
-        self.c_sweep_at.push(changes.header.sweep_at);
-        self.c_now.push(changes.header.now);
-        self.c_next_due.push(changes.next_due);
-        self.c_added_due.push(changes.agenda_added.iter().map(|entry| entry.key.due).min());
-        let (executions, others) = pack(changes)?;
-        self.c_executions.push(executions);
-        self.c_others.push(others);
+        self.ch.partition.push(partition);
+        self.ch.number.push(int(number));
+        self.ch.id.push(commit.id.0);
+        self.ch.previous_id.push(commit.expected.id.0);
+        self.ch.next_event.push(int(changes.header.next_event));
+        self.ch.sweep_at.push(changes.header.sweep_at);
+        self.ch.now.push(changes.header.now);
+        self.ch.next_due.push(changes.next_due);
+        self.ch.added_due.push(changes.agenda_added.iter().map(|entry| entry.key.due).min());
+        let Packed { executions, ended, others } = pack(changes)?;
+        self.ch.executions.push(executions);
+        self.ch.ended.push(ended);
+        self.ch.others.push(others);
         if number.is_multiple_of(PRUNE_EVERY) && number > KEPT_VERSIONS {
             let upto = number - KEPT_VERSIONS;
             rare.prune
@@ -144,31 +240,31 @@ impl<'a> Columns<'a> {
         for change in &changes.executions {
             match change {
                 ExecutionChange::Purge(id) => {
-                    self.xd_partition.push(partition);
-                    self.xd_id.push(id.0);
+                    self.xd.partition.push(partition);
+                    self.xd.id.push(id.0);
                 }
                 ExecutionChange::Insert(it) => {
-                    self.xi_partition.push(partition);
-                    self.xi_id.push(it.id.0);
-                    self.xi_created_at.push(it.spec.created_at);
-                    self.xi_namespace.push(it.spec.namespace.as_str());
-                    self.xi_lane.push(it.spec.lane.as_str());
-                    self.xi_kind.push(it.spec.kind.as_str());
-                    self.xi_spec.push(text(&*it.spec, 256)?);
-                    self.xi_changed_at.push(it.live.changed_at);
-                    self.xi_state.push(it.public_state().word());
-                    self.xi_reason.push(it.reason().word());
-                    self.xi_live.push(text(&it.live, 256)?);
-                    self.xi_holder.push(holder(it));
+                    self.xi.partition.push(partition);
+                    self.xi.id.push(it.id.0);
+                    self.xi.created_at.push(it.spec.created_at);
+                    self.xi.namespace.push(it.spec.namespace.as_str());
+                    self.xi.lane.push(it.spec.lane.as_str());
+                    self.xi.kind.push(it.spec.kind.as_str());
+                    self.xi.spec.push(text(&*it.spec, 256)?);
+                    self.xi.changed_at.push(it.live.changed_at);
+                    self.xi.state.push(it.public_state().word());
+                    self.xi.reason.push(it.reason().word());
+                    self.xi.live.push(text(&it.live, 256)?);
+                    self.xi.holder.push(holder(it));
                 }
                 ExecutionChange::Update(it) => {
-                    self.xu_partition.push(partition);
-                    self.xu_id.push(it.id.0);
-                    self.xu_changed_at.push(it.live.changed_at);
-                    self.xu_state.push(it.public_state().word());
-                    self.xu_reason.push(it.reason().word());
-                    self.xu_live.push(text(&it.live, 512)?);
-                    self.xu_holder.push(holder(it));
+                    self.xu.partition.push(partition);
+                    self.xu.id.push(it.id.0);
+                    self.xu.changed_at.push(it.live.changed_at);
+                    self.xu.state.push(it.public_state().word());
+                    self.xu.reason.push(it.reason().word());
+                    self.xu.live.push(text(&it.live, 512)?);
+                    self.xu.holder.push(holder(it));
                 }
             }
         }
@@ -178,56 +274,56 @@ impl<'a> Columns<'a> {
     fn lists(&mut self, partition: i32, changes: &'a Changes) -> Encoded {
         let mut class_text = ClassText::default();
         for ReadyEntry { lane, class, rank, number, .. } in &changes.ready_removed {
-            self.rd_partition.push(partition);
-            self.rd_lane.push(lane.as_str());
-            self.rd_class.push(class_text.of(class));
-            self.rd_rank.push(*rank);
-            self.rd_number.push(int(*number));
+            self.rd.partition.push(partition);
+            self.rd.lane.push(lane.as_str());
+            self.rd.class.push(class_text.of(class));
+            self.rd.rank.push(*rank);
+            self.rd.number.push(int(*number));
         }
         for ReadyEntry { lane, class, rank, number, execution } in &changes.ready_added {
-            self.ri_partition.push(partition);
-            self.ri_lane.push(lane.as_str());
-            self.ri_class.push(class_text.of(class));
-            self.ri_rank.push(*rank);
-            self.ri_number.push(int(*number));
-            self.ri_execution.push(execution.0);
+            self.ri.partition.push(partition);
+            self.ri.lane.push(lane.as_str());
+            self.ri.class.push(class_text.of(class));
+            self.ri.rank.push(*rank);
+            self.ri.number.push(int(*number));
+            self.ri.execution.push(execution.0);
         }
         for AgendaKey { due, subject } in &changes.agenda_removed {
-            self.ad_partition.push(partition);
-            self.ad_due.push(*due);
-            self.ad_kind.push(subject.kind());
-            self.ad_subject.push(subject_id(subject));
+            self.ad.partition.push(partition);
+            self.ad.due.push(*due);
+            self.ad.kind.push(subject.kind());
+            self.ad.subject.push(subject_id(subject));
         }
         for AgendaEntry { key: AgendaKey { due, subject }, message } in &changes.agenda_added {
-            self.ai_partition.push(partition);
-            self.ai_due.push(*due);
-            self.ai_kind.push(subject.kind());
-            self.ai_subject.push(subject_id(subject));
-            self.ai_message.push(message.as_ref().map(|message| text(&**message, 256)).transpose()?);
+            self.ai.partition.push(partition);
+            self.ai.due.push(*due);
+            self.ai.kind.push(subject.kind());
+            self.ai.subject.push(subject_id(subject));
+            self.ai.message.push(message.as_ref().map(|message| text(&**message, 256)).transpose()?);
         }
         for entry in &changes.ended_removed {
-            self.ed_partition.push(partition);
-            self.ed_remove_at.push(entry.remove_at);
-            self.ed_execution.push(entry.execution.0);
+            self.ed.partition.push(partition);
+            self.ed.remove_at.push(entry.remove_at);
+            self.ed.execution.push(entry.execution.0);
         }
         for entry in &changes.ended_added {
-            self.ei_partition.push(partition);
-            self.ei_remove_at.push(entry.remove_at);
-            self.ei_execution.push(entry.execution.0);
+            self.ei.partition.push(partition);
+            self.ei.remove_at.push(entry.remove_at);
+            self.ei.execution.push(entry.execution.0);
         }
         for (key, payload) in &changes.payloads {
-            self.p_partition.push(partition);
-            self.p_execution.push(key.execution.0);
-            self.p_slot.push(key.slot.word());
-            self.p_content_type.push(&payload.content_type);
-            self.p_bytes.push(&payload.bytes);
+            self.pi.partition.push(partition);
+            self.pi.execution.push(key.execution.0);
+            self.pi.slot.push(key.slot.word());
+            self.pi.content_type.push(&payload.content_type);
+            self.pi.bytes.push(&payload.bytes);
         }
         for (key, dedup) in &changes.dedup {
-            self.d_partition.push(partition);
-            self.d_namespace.push(key.namespace.as_str());
-            self.d_key.push(&key.key);
-            self.d_execution.push(dedup.as_ref().map(|it| it.execution.0));
-            self.d_expires_at.push(dedup.as_ref().map(|it| it.expires_at));
+            self.dk.partition.push(partition);
+            self.dk.namespace.push(key.namespace.as_str());
+            self.dk.key.push(&key.key);
+            self.dk.execution.push(dedup.as_ref().map(|it| it.execution.0));
+            self.dk.expires_at.push(dedup.as_ref().map(|it| it.expires_at));
         }
         Ok(())
     }
@@ -236,31 +332,31 @@ impl<'a> Columns<'a> {
         let partition = i32::from(commit.partition.0);
         let number = int(commit.expected.number + 1);
         for (key, delta) in &commit.changes.counts {
-            self.n_partition.push(partition);
-            self.n_number.push(number);
-            self.n_namespace.push(key.namespace.as_str());
-            self.n_lane.push(key.lane.as_str());
-            self.n_kind.push(key.kind.as_str());
-            self.n_state.push(key.state.word());
-            self.n_delta.push(*delta);
+            self.nc.partition.push(partition);
+            self.nc.number.push(number);
+            self.nc.namespace.push(key.namespace.as_str());
+            self.nc.lane.push(key.lane.as_str());
+            self.nc.kind.push(key.kind.as_str());
+            self.nc.state.push(key.state.word());
+            self.nc.delta.push(*delta);
         }
         for ((lane, class), delta) in &commit.changes.ready_counts {
-            self.q_partition.push(partition);
-            self.q_number.push(number);
-            self.q_lane.push(lane.as_str());
-            self.q_class.push(class.to_string().into());
-            self.q_delta.push(*delta);
+            self.rc.partition.push(partition);
+            self.rc.number.push(number);
+            self.rc.lane.push(lane.as_str());
+            self.rc.class.push(class.to_string().into());
+            self.rc.delta.push(*delta);
         }
     }
 
     fn events(&mut self, partition: i32, events: &[Event]) -> Encoded {
         for pack in events.chunks(EVENTS_PER_ROW) {
             let (Some(first), Some(last)) = (pack.first(), pack.last()) else { continue };
-            self.e_partition.push(partition);
-            self.e_first.push(int(first.number));
-            self.e_last.push(int(last.number));
-            self.e_at.push(last.at);
-            self.e_body.push(text(pack, pack.len() * 256)?);
+            self.ev.partition.push(partition);
+            self.ev.first.push(int(first.number));
+            self.ev.last.push(int(last.number));
+            self.ev.at.push(last.at);
+            self.ev.body.push(text(pack, pack.len() * 256)?);
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! The keys that a commit changed, packed into two columns: ids of executions end to end, the rest as JSON. The
+//! The keys that a commit changed, packed into three columns: ids of executions end to end, those
+//! that have ended apart from the others, and the rest as JSON. The
 //! function `changes_1` reads them back.
 
 use ff_core::Ms;
@@ -9,15 +10,25 @@ use ff_core::key::Key;
 pub(crate) const KEPT_MS: Ms = 3_600_000;
 pub(crate) const KEPT_VERSIONS: u64 = 1_000;
 
-pub(crate) fn pack(changes: &Changes) -> Result<(Option<Vec<u8>>, Option<String>), serde_json::Error> {
-    let mut executions = Vec::with_capacity(16 * changes.executions.len());
-    let mut others = Vec::new();
-    for key in changes.keys() {
-        match key {
-            Key::Execution(id) => executions.extend_from_slice(id.0.as_bytes()),
-            other => others.push(other),
-        }
+#[derive(Debug, Default)]
+pub(crate) struct Packed {
+    pub(crate) executions: Option<Vec<u8>>,
+    /// Those of which others need to know no more than that they have ended.
+    pub(crate) ended: Option<Vec<u8>>,
+    pub(crate) others: Option<String>,
+}
+
+pub(crate) fn pack(changes: &Changes) -> Result<Packed, serde_json::Error> {
+    let (mut executions, mut ended) = (Vec::with_capacity(16 * changes.executions.len()), Vec::new());
+    for change in &changes.executions {
+        let list = if change.has_ended() { &mut ended } else { &mut executions };
+        list.extend_from_slice(change.id().0.as_bytes());
     }
-    let others = if others.is_empty() { None } else { Some(serde_json::to_string(&others)?) };
-    Ok((Some(executions).filter(|it| !it.is_empty()), others))
+    let others: Vec<Key> =
+        changes.keys().into_iter().filter(|key| !matches!(key, Key::Execution(_))).collect();
+    Ok(Packed {
+        executions: Some(executions).filter(|it| !it.is_empty()),
+        ended: Some(ended).filter(|it| !it.is_empty()),
+        others: if others.is_empty() { None } else { Some(serde_json::to_string(&others)?) },
+    })
 }

@@ -1,6 +1,7 @@
 //! The way of a commit: one connection for each share of the partitions, calls in the order in which they were
 //! made, many on their way at once.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,6 +25,12 @@ pub(crate) static CALL: LazyLock<String> = LazyLock::new(|| {
     let arguments: Vec<String> = (1..=COUNT + 2).map(|n| format!("${n}")).collect();
     format!("SELECT won, now_ms FROM flowfabric.commit_1({})", arguments.join(", "))
 });
+
+/// How many calls are on their way on one connection at once: the server has the next one at hand when it has done
+/// one.
+const AHEAD: usize = 2;
+/// A call of so many records takes no more.
+const ROWS_MAX: usize = 4_096;
 
 /// Commits of different partitions that are written together, and who waits for what becomes of them.
 #[derive(Debug)]
@@ -56,9 +63,40 @@ pub(crate) fn shares(
     calls
 }
 
-type InFlight = Pin<Box<dyn Future<Output = (oneshot::Sender<Vec<Outcome>>, Vec<Outcome>)> + Send>>;
+/// How many outcomes each who waits wants, in order.
+type Replies = Vec<(usize, oneshot::Sender<Vec<Outcome>>)>;
 
-/// Takes in jobs until nobody can send one any more and all are answered.
+/// Several jobs that go to the server in one call, none with a partition of another.
+#[derive(Debug, Default)]
+struct Call {
+    commits: Vec<Commit>,
+    replies: Replies,
+}
+
+impl Call {
+    fn takes(&self, job: &Job) -> bool {
+        let known = |commit: &Commit| self.commits.iter().any(|it| it.partition == commit.partition);
+        let rows: usize = self.commits.iter().map(|commit| commit.changes.rows()).sum();
+        self.commits.is_empty() || (rows < ROWS_MAX && !job.commits.iter().any(known))
+    }
+
+    fn add(&mut self, job: Job) {
+        self.replies.push((job.commits.len(), job.reply));
+        self.commits.extend(job.commits);
+    }
+}
+
+fn answer(replies: Replies, outcomes: Vec<Outcome>) {
+    let mut outcomes = outcomes.into_iter();
+    for (count, reply) in replies {
+        let _ = reply.send(outcomes.by_ref().take(count).collect());
+    }
+}
+
+type InFlight = Pin<Box<dyn Future<Output = (Replies, Vec<Outcome>)> + Send>>;
+
+/// Takes in jobs until nobody can send one any more and all are answered. What arrives while enough calls are on
+/// their way becomes one call, because most of the cost of a small call is that it is one.
 pub(crate) async fn run(
     link: Arc<Link>,
     mut jobs: mpsc::UnboundedReceiver<Job>,
@@ -66,44 +104,73 @@ pub(crate) async fn run(
     counters: Arc<Counters>,
 ) {
     let mut in_flight: FuturesUnordered<InFlight> = FuturesUnordered::new();
-    loop {
-        let job = tokio::select! {
-            biased;
-            Some((reply, outcomes)) = in_flight.next(), if !in_flight.is_empty() => {
-                let _ = reply.send(outcomes);
-                continue;
+    let mut waiting: VecDeque<Job> = VecDeque::new();
+    let mut open = true;
+    while open || !waiting.is_empty() || !in_flight.is_empty() {
+        if in_flight.len() < AHEAD && !waiting.is_empty() {
+            let mut call = Call::default();
+            while let Some(job) = waiting.pop_front_if(|job| call.takes(job)) {
+                call.add(job);
             }
-            job = jobs.recv() => job,
-        };
-        let Some(Job { commits, reply }) = job else { break };
-        let count = commits.len();
-        match link.client().await {
-            Ok(client) => {
-                let now = clock.as_ref().map(|clock| clock.now());
-                let place = link.place.shown().to_owned();
-                let counters = counters.clone();
-                let mut call: InFlight = Box::pin(async move {
-                    let outcomes = send(&place, &client, &commits, now, &counters).await;
-                    (reply, outcomes)
-                });
-                // The first look sends it: what comes later is sent later.
-                match std::future::poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await {
-                    Poll::Ready((reply, outcomes)) => drop(reply.send(outcomes)),
-                    Poll::Pending => in_flight.push(call),
+            let Call { commits, replies } = call;
+            match link.client().await {
+                Ok(client) => {
+                    let now = clock.as_ref().map(|clock| clock.now());
+                    let place = link.place.shown().to_owned();
+                    let counters = counters.clone();
+                    let mut call: InFlight = Box::pin(async move {
+                        let outcomes = send(&place, &client, &commits, now, &counters).await;
+                        (replies, outcomes)
+                    });
+                    // The first look sends it: what comes later is sent later.
+                    match std::future::poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await {
+                        Poll::Ready((replies, outcomes)) => answer(replies, outcomes),
+                        Poll::Pending => in_flight.push(call),
+                    }
+                }
+                Err(error) => {
+                    add(&counters.failures, commits.len() as u64);
+                    answer(replies, vec![Outcome::Failed(error); commits.len()]);
                 }
             }
-            Err(error) => {
-                add(&counters.failures, count as u64);
-                let _ = reply.send(vec![Outcome::Failed(error); count]);
+            continue;
+        }
+        tokio::select! {
+            biased;
+            Some((replies, outcomes)) = in_flight.next(), if !in_flight.is_empty() => answer(replies, outcomes),
+            job = jobs.recv(), if open => {
+                open = job.is_some();
+                waiting.extend(job);
+                while let Ok(job) = jobs.try_recv() {
+                    waiting.push_back(job);
+                }
             }
         }
     }
-    while let Some((reply, outcomes)) = in_flight.next().await {
-        let _ = reply.send(outcomes);
-    }
 }
 
+/// Sends commits in one call. If the server refuses that for what is in it, each goes alone: the others must not
+/// suffer for one.
 async fn send(
+    place: &str,
+    client: &Client,
+    commits: &[Commit],
+    now: Option<Ms>,
+    counters: &Counters,
+) -> Vec<Outcome> {
+    let outcomes = send_together(place, client, commits, now, counters).await;
+    let refused = |outcome: &Outcome| matches!(outcome, Outcome::Failed(StoreError::Refused(_)));
+    if commits.len() == 1 || !outcomes.iter().all(refused) {
+        return outcomes;
+    }
+    let mut outcomes = Vec::with_capacity(commits.len());
+    for commit in commits {
+        outcomes.extend(send_together(place, client, std::slice::from_ref(commit), now, counters).await);
+    }
+    outcomes
+}
+
+async fn send_together(
     place: &str,
     client: &Client,
     commits: &[Commit],

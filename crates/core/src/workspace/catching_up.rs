@@ -5,7 +5,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::table::Known;
 use super::{Lists, Marks, Missed, Workspace, derive, derive_worker};
 use crate::agenda::Subject;
-use crate::execution::Execution;
 use crate::id::ExecutionId;
 
 impl Workspace {
@@ -61,16 +60,13 @@ impl Workspace {
         self.forget_entries_of_unknown(&missed);
         let Workspace { ready, agenda, leases, .. } = self;
         for (id, is) in missed.executions {
-            let was = match self.executions.get(&id) {
-                Known::Present(it) => Some(it.clone()),
-                Known::Absent | Known::Unknown => None,
-            };
+            let was = self.executions.settle(id, is.clone());
             derive(ready, agenda, leases, was.as_deref(), is.as_deref());
-            // What nobody here has looked at and what has ended will hardly be looked at.
-            let known = !matches!(self.executions.get(&id), Known::Unknown);
-            if known || is.as_deref().is_some_and(|it: &Execution| it.end().is_none()) {
-                self.executions.settle(id, is);
-            }
+        }
+        for id in missed.ended {
+            let was = self.executions.settle(id, None);
+            derive(ready, agenda, leases, was.as_deref(), None);
+            self.executions.forget(&id);
         }
         for (id, is) in missed.workers {
             let was = self.workers.settle(id, is.clone());
@@ -103,7 +99,7 @@ impl Workspace {
     /// Of a record that is not cached it is not known which entries it had: they are looked for by its id.
     fn forget_entries_of_unknown(&mut self, missed: &Missed) {
         let unknown = |id: &ExecutionId| matches!(self.executions.get(id), Known::Unknown);
-        let changed = missed.executions.iter().map(|(id, _)| *id);
+        let changed = missed.executions.iter().map(|(id, _)| *id).chain(missed.ended.iter().copied());
         let changed: FxHashSet<ExecutionId> = changed.filter(unknown).collect();
         if changed.is_empty() {
             return;

@@ -80,6 +80,8 @@ pub struct Missed {
     /// All counts, changed or not.
     pub ready_counts: Vec<(LaneName, Class, u64)>,
     pub executions: Vec<(ExecutionId, Option<Arc<Execution>>)>,
+    /// Executions that have ended: they stand in no list, and few will be looked at again.
+    pub ended: Vec<ExecutionId>,
     pub dedup: Vec<(DedupKey, Option<Dedup>)>,
     pub lanes: Vec<(LaneName, Option<Arc<Lane>>)>,
     pub workers: Vec<(InstanceId, Option<Arc<WorkerInstance>>)>,
@@ -87,10 +89,16 @@ pub struct Missed {
 }
 
 impl Missed {
+    /// Whether somebody runs, or has renewed, what changed.
+    pub fn has_leases(&self) -> bool {
+        self.executions.iter().filter_map(|(_, it)| it.as_ref()).any(|execution| execution.lease().is_some())
+    }
+
     /// The records that changed.
     pub fn keys(&self) -> Vec<Key> {
-        let executions = self.executions.iter().map(|(id, _)| Key::Execution(*id));
+        let executions = self.executions.iter().map(|(id, _)| id).chain(&self.ended);
         executions
+            .map(|id| Key::Execution(*id))
             .chain(self.dedup.iter().map(|(key, _)| Key::Dedup(key.clone())))
             .chain(self.lanes.iter().map(|(name, _)| Key::Lane(name.clone())))
             .chain(self.workers.iter().map(|(id, _)| Key::Worker(*id)))
@@ -101,6 +109,7 @@ impl Missed {
     /// Takes in the answer for one of the keys.
     pub fn add(&mut self, record: Answer) {
         match record {
+            Answer::Execution(id, Some(it)) if it.end().is_some() => self.ended.push(id),
             Answer::Execution(id, it) => self.executions.push((id, it)),
             Answer::Dedup(key, it) => self.dedup.push((key, it)),
             Answer::Lane(name, it) => self.lanes.push((name, it)),

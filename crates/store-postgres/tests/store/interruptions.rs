@@ -17,17 +17,23 @@ const AT: Ms = 1_800_000_000_000;
 const PARTITION: PartitionId = PartitionId(0);
 const LOCK_EXECUTIONS: &str = "BEGIN; LOCK TABLE flowfabric.executions IN ACCESS EXCLUSIVE MODE";
 
-/// The first commit of a partition: one submission.
+/// The first commit of a store's only partition: one submission.
 fn submission() -> Commit {
-    let mut workspace = Workspace::new(PARTITION, 1, Arc::new(Limits::default()));
+    first_commit(PARTITION, 1)
+}
+
+/// The first commit of a partition: one submission.
+pub(crate) fn first_commit(partition: PartitionId, partitions: u16) -> Commit {
+    let mut workspace = Workspace::new(partition, partitions, Arc::new(Limits::default()));
     workspace.learn(Answer::Opening(Box::<Opening>::default()));
-    let id = ExecutionId::from_parts(AT, Route(0), 1);
+    let route = Route(partition.0);
+    let id = ExecutionId::from_parts(AT, route, 1);
     workspace.learn(Answer::Execution(id, None));
     let create = Create::new(id, Kind::parse("charge").expect("a kind"), Payload::json("{}"));
     decide(&mut workspace, AT, &create.into()).expect("nothing forbids it");
     let changes = workspace.take_batch(AT);
-    let (id, by) = (CommitId::from_parts(AT, Route(0), 1), ServerId::from_parts(AT, Route(0), 1));
-    Commit { partition: PARTITION, expected: Version::NONE, id, by, changes }
+    let (id, by) = (CommitId::from_parts(AT, route, 1), ServerId::from_parts(AT, Route(0), 1));
+    Commit { partition, expected: Version::NONE, id, by, changes }
 }
 
 /// A store of one partition; `setting` holds for every connection it makes from now on.

@@ -1,6 +1,7 @@
 //! What is PostgreSQL's own: opening, migrating, rights, commits that are cut off, and what operators read when
 //! something is wrong.
 
+mod group;
 mod interruptions;
 mod migrating;
 mod refusals;

@@ -25,12 +25,14 @@ CREATE TABLE commits (
     next_due    bigint,
     id          uuid    NOT NULL,
     previous_id uuid    NOT NULL,
-    -- What it changed, for servers that were not there: ids of executions end to end, other keys as JSON.
+    -- What it changed, for servers that were not there: ids of executions end to end, those that have ended apart
+    -- from the others, and other keys as JSON.
     executions  bytea,
+    ended       bytea,
     others      text,
     PRIMARY KEY (partition, number)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1);
-ALTER TABLE commits ALTER executions SET STORAGE EXTERNAL;
+ALTER TABLE commits ALTER executions SET STORAGE EXTERNAL, ALTER ended SET STORAGE EXTERNAL;
 
 -- A server's wish to be let through once: until then the commits of others are refused. Nearly always empty.
 CREATE TABLE turns (

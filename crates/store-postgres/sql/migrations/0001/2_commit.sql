@@ -1,3 +1,40 @@
+-- What a commit writes comes as rows of lists, one row for each table and kind of write: x executions, r ready,
+-- a agenda, e ended, each with d for what goes, i for what comes, u for what changes. A row that is NULL costs
+-- nothing, and lists inside a row cost less than arguments of their own, each of which PL/pgSQL unfolds.
+CREATE TYPE heads_columns_1 AS (
+    partition integer[], number bigint[], id uuid[], previous_id uuid[], next_event bigint[], sweep_at bigint[],
+    now bigint[], next_due bigint[], added_due bigint[], executions bytea[], ended bytea[], others text[]);
+CREATE TYPE purged_columns_1 AS (
+    partition integer[], id uuid[]);
+CREATE TYPE inserted_columns_1 AS (
+    partition integer[], id uuid[], created_at bigint[], namespace text[], lane text[], kind text[], spec text[],
+    changed_at bigint[], state text[], reason text[], live text[], holder uuid[]);
+CREATE TYPE updated_columns_1 AS (
+    partition integer[], id uuid[], changed_at bigint[], state text[], reason text[], live text[], holder uuid[]);
+CREATE TYPE ready_removed_columns_1 AS (
+    partition integer[], lane text[], class text[], rank bigint[], number bigint[]);
+CREATE TYPE ready_added_columns_1 AS (
+    partition integer[], lane text[], class text[], rank bigint[], number bigint[], execution uuid[]);
+CREATE TYPE agenda_removed_columns_1 AS (
+    partition integer[], due bigint[], kind text[], subject uuid[]);
+CREATE TYPE agenda_added_columns_1 AS (
+    partition integer[], due bigint[], kind text[], subject uuid[], message text[]);
+CREATE TYPE ended_removed_columns_1 AS (
+    partition integer[], remove_at bigint[], execution uuid[]);
+CREATE TYPE ended_added_columns_1 AS (
+    partition integer[], remove_at bigint[], execution uuid[]);
+CREATE TYPE payloads_columns_1 AS (
+    partition integer[], execution uuid[], slot text[], content_type text[], bytes bytea[]);
+CREATE TYPE dedup_keys_columns_1 AS (
+    partition integer[], namespace text[], key text[], execution uuid[], expires_at bigint[]);
+CREATE TYPE counts_columns_1 AS (
+    partition integer[], number bigint[], namespace text[], lane text[], kind text[], state text[],
+    delta bigint[]);
+CREATE TYPE ready_counts_columns_1 AS (
+    partition integer[], number bigint[], lane text[], class text[], delta bigint[]);
+CREATE TYPE events_columns_1 AS (
+    partition integer[], first bigint[], last bigint[], at bigint[], body text[]);
+
 -- Applies the changes of several partitions, each only if its partition is still at the version they were
 -- decided on, and answers which were. At most one commit per partition in one call.
 --
@@ -7,27 +44,10 @@
 -- already is looked up too, because that costs less than INSERT ... ON CONFLICT.
 CREATE FUNCTION commit_1(
     p_now bigint, p_by uuid,
-    c_partition integer[], c_number bigint[], c_id uuid[], c_previous_id uuid[], c_next_event bigint[],
-    c_sweep_at bigint[], c_now bigint[], c_next_due bigint[], c_added_due bigint[], c_executions bytea[], c_others text[],
-    xd_partition integer[], xd_id uuid[],
-    xi_partition integer[], xi_id uuid[], xi_created_at bigint[], xi_namespace text[], xi_lane text[],
-    xi_kind text[], xi_spec text[], xi_changed_at bigint[], xi_state text[], xi_reason text[], xi_live text[],
-    xi_holder uuid[],
-    xu_partition integer[], xu_id uuid[], xu_changed_at bigint[], xu_state text[], xu_reason text[],
-    xu_live text[], xu_holder uuid[],
-    rd_partition integer[], rd_lane text[], rd_class text[], rd_rank bigint[], rd_number bigint[],
-    ri_partition integer[], ri_lane text[], ri_class text[], ri_rank bigint[], ri_number bigint[],
-    ri_execution uuid[],
-    ad_partition integer[], ad_due bigint[], ad_kind text[], ad_subject uuid[],
-    ai_partition integer[], ai_due bigint[], ai_kind text[], ai_subject uuid[], ai_message text[],
-    ed_partition integer[], ed_remove_at bigint[], ed_execution uuid[],
-    ei_partition integer[], ei_remove_at bigint[], ei_execution uuid[],
-    p_partition integer[], p_execution uuid[], p_slot text[], p_content_type text[], p_bytes bytea[],
-    d_partition integer[], d_namespace text[], d_key text[], d_execution uuid[], d_expires_at bigint[],
-    n_partition integer[], n_number bigint[], n_namespace text[], n_lane text[], n_kind text[],
-    n_state text[], n_delta bigint[],
-    q_partition integer[], q_number bigint[], q_lane text[], q_class text[], q_delta bigint[],
-    e_partition integer[], e_first bigint[], e_last bigint[], e_at bigint[], e_body text[],
+    ch heads_columns_1, xd purged_columns_1, xi inserted_columns_1, xu updated_columns_1,
+    rd ready_removed_columns_1, ri ready_added_columns_1, ad agenda_removed_columns_1, ai agenda_added_columns_1,
+    ed ended_removed_columns_1, ei ended_added_columns_1, pi payloads_columns_1, dk dedup_keys_columns_1,
+    nc counts_columns_1, rc ready_counts_columns_1, ev events_columns_1,
     p_rare text,
     OUT won integer[], OUT now_ms bigint)
 LANGUAGE plpgsql
@@ -50,17 +70,17 @@ BEGIN
     -- The guard.
     WITH inserted AS (
         INSERT INTO commits (partition, number, id, previous_id, at_ms, next_event, sweep_at, now_ms, next_due,
-                             executions, others)
+                             executions, ended, others)
         SELECT u.partition, u.number, u.id, u.previous_id, commit_1.now_ms, u.next_event, u.sweep_at, u.now_ms,
                -- Whoever does not know when the first entry is due has at least not removed it.
                CASE WHEN u.next_due IS NOT NULL THEN u.next_due
                     ELSE (SELECT least(c.next_due, u.added_due)
                             FROM commits AS c WHERE c.partition = u.partition ORDER BY c.number DESC LIMIT 1) END,
-               u.executions, u.others
-          FROM unnest(c_partition, c_number, c_id, c_previous_id, c_next_event, c_sweep_at, c_now, c_next_due,
-                      c_added_due, c_executions, c_others)
+               u.executions, u.ended, u.others
+          FROM unnest(ch.partition, ch.number, ch.id, ch.previous_id, ch.next_event, ch.sweep_at, ch.now, ch.next_due,
+                      ch.added_due, ch.executions, ch.ended, ch.others)
                AS u(partition, number, id, previous_id, next_event, sweep_at, now_ms, next_due, added_due,
-                    executions, others)
+                    executions, ended, others)
          WHERE (SELECT c.id = u.previous_id AND c.number = u.number - 1
                   FROM commits AS c WHERE c.partition = u.partition ORDER BY c.number DESC LIMIT 1)
                IS NOT DISTINCT FROM CASE WHEN u.number > 1 THEN true END
@@ -75,60 +95,60 @@ BEGIN
     IF won = '{}' THEN
         RETURN;
     END IF;
-    v_all := cardinality(won) = cardinality(c_partition);
+    v_all := cardinality(won) = cardinality(ch.partition);
 
     DELETE FROM turns AS t WHERE t.partition = ANY (won) AND t.server = p_by;
 
     -- Executions: removed first, because an id may be removed and made anew.
-    IF xd_id <> '{}' THEN
+    IF xd IS NOT NULL THEN
         DELETE FROM executions WHERE id = ANY (ARRAY(
-            SELECT u.id FROM unnest(xd_partition, xd_id) AS u(partition, id)
+            SELECT u.id FROM unnest(xd.partition, xd.id) AS u(partition, id)
              WHERE v_all OR u.partition = ANY (won)));
         DELETE FROM payloads WHERE execution = ANY (ARRAY(
-            SELECT u.id FROM unnest(xd_partition, xd_id) AS u(partition, id)
+            SELECT u.id FROM unnest(xd.partition, xd.id) AS u(partition, id)
              WHERE v_all OR u.partition = ANY (won)));
         DELETE FROM attempts WHERE execution = ANY (ARRAY(
-            SELECT u.id FROM unnest(xd_partition, xd_id) AS u(partition, id)
+            SELECT u.id FROM unnest(xd.partition, xd.id) AS u(partition, id)
              WHERE v_all OR u.partition = ANY (won)));
         DELETE FROM leases USING (
-            SELECT t.ctid FROM unnest(xd_partition, xd_id) AS u(partition, id),
+            SELECT t.ctid FROM unnest(xd.partition, xd.id) AS u(partition, id),
                    LATERAL (SELECT l.ctid FROM leases AS l
                              WHERE l.partition = u.partition AND l.execution = u.id LIMIT 1) AS t
              WHERE v_all OR u.partition = ANY (won)) AS found
          WHERE leases.ctid = found.ctid;
     END IF;
-    IF xi_id <> '{}' THEN
+    IF xi IS NOT NULL THEN
         INSERT INTO executions (id, partition, created_at, namespace, lane, kind, spec, changed_at, state, reason,
                                 live)
         SELECT u.id, u.partition, u.created_at, u.namespace, u.lane, u.kind, u.spec, u.changed_at, u.state,
                u.reason, u.live
-          FROM unnest(xi_partition, xi_id, xi_created_at, xi_namespace, xi_lane, xi_kind, xi_spec, xi_changed_at,
-                      xi_state, xi_reason, xi_live)
+          FROM unnest(xi.partition, xi.id, xi.created_at, xi.namespace, xi.lane, xi.kind, xi.spec, xi.changed_at,
+                      xi.state, xi.reason, xi.live)
                AS u(partition, id, created_at, namespace, lane, kind, spec, changed_at, state, reason, live)
          WHERE v_all OR u.partition = ANY (won);
         INSERT INTO leases (partition, execution, instance)
         SELECT u.partition, u.id, u.holder
-          FROM unnest(xi_partition, xi_id, xi_holder) AS u(partition, id, holder)
+          FROM unnest(xi.partition, xi.id, xi.holder) AS u(partition, id, holder)
          WHERE u.holder IS NOT NULL AND (v_all OR u.partition = ANY (won));
     END IF;
-    IF xu_id <> '{}' THEN
+    IF xu IS NOT NULL THEN
         UPDATE executions
            SET changed_at = found.changed_at, state = found.state, reason = found.reason, live = found.live
           FROM (SELECT t.ctid, u.changed_at, u.state, u.reason, u.live
-                  FROM unnest(xu_partition, xu_id, xu_changed_at, xu_state, xu_reason, xu_live)
+                  FROM unnest(xu.partition, xu.id, xu.changed_at, xu.state, xu.reason, xu.live)
                        AS u(partition, id, changed_at, state, reason, live),
                        LATERAL (SELECT e.ctid FROM executions AS e WHERE e.id = u.id LIMIT 1) AS t
                  WHERE v_all OR u.partition = ANY (won)) AS found
          WHERE executions.ctid = found.ctid;
         GET DIAGNOSTICS v_count = ROW_COUNT;
         -- An update of nothing means that decision and store disagree; better to refuse than to drift.
-        IF v_count <> (SELECT count(*) FROM unnest(xu_partition) AS u(partition)
+        IF v_count <> (SELECT count(*) FROM unnest(xu.partition) AS u(partition)
                         WHERE v_all OR u.partition = ANY (won)) THEN
             RAISE EXCEPTION 'an execution that should be updated is not there' USING ERRCODE = 'FF001';
         END IF;
         WITH found AS MATERIALIZED (
             SELECT u.partition, u.id, u.holder, t.address, t.instance
-              FROM unnest(xu_partition, xu_id, xu_holder) AS u(partition, id, holder)
+              FROM unnest(xu.partition, xu.id, xu.holder) AS u(partition, id, holder)
                    LEFT JOIN LATERAL (SELECT l.ctid AS address, l.instance FROM leases AS l
                                        WHERE l.partition = u.partition AND l.execution = u.id LIMIT 1) AS t ON true
              WHERE v_all OR u.partition = ANY (won)),
@@ -142,10 +162,10 @@ BEGIN
     END IF;
 
     -- The ordered lists. Removals come first: an entry may move.
-    IF rd_rank <> '{}' THEN
+    IF rd IS NOT NULL THEN
         DELETE FROM ready USING (
             SELECT t.ctid
-              FROM unnest(rd_partition, rd_lane, rd_class, rd_rank, rd_number)
+              FROM unnest(rd.partition, rd.lane, rd.class, rd.rank, rd.number)
                    AS u(partition, lane, class, rank, number),
                    LATERAL (SELECT r.ctid FROM ready AS r
                              WHERE r.partition = u.partition AND r.lane = u.lane AND r.class = u.class
@@ -153,26 +173,26 @@ BEGIN
              WHERE v_all OR u.partition = ANY (won)) AS found
          WHERE ready.ctid = found.ctid;
     END IF;
-    IF ri_rank <> '{}' THEN
+    IF ri IS NOT NULL THEN
         INSERT INTO ready (partition, lane, class, rank, number, execution)
-        SELECT u.* FROM unnest(ri_partition, ri_lane, ri_class, ri_rank, ri_number, ri_execution)
+        SELECT u.* FROM unnest(ri.partition, ri.lane, ri.class, ri.rank, ri.number, ri.execution)
                         AS u(partition, lane, class, rank, number, execution)
          WHERE v_all OR u.partition = ANY (won);
     END IF;
-    IF ad_due <> '{}' THEN
+    IF ad IS NOT NULL THEN
         DELETE FROM agenda USING (
             SELECT t.ctid
-              FROM unnest(ad_partition, ad_due, ad_kind, ad_subject) AS u(partition, due, kind, subject),
+              FROM unnest(ad.partition, ad.due, ad.kind, ad.subject) AS u(partition, due, kind, subject),
                    LATERAL (SELECT a.ctid FROM agenda AS a
                              WHERE a.partition = u.partition AND a.due = u.due AND a.subject = u.subject
                                AND a.kind = u.kind LIMIT 1) AS t
              WHERE v_all OR u.partition = ANY (won)) AS found
          WHERE agenda.ctid = found.ctid;
     END IF;
-    IF ai_due <> '{}' THEN
+    IF ai IS NOT NULL THEN
         WITH found AS MATERIALIZED (
             SELECT u.*, t.address
-              FROM unnest(ai_partition, ai_due, ai_kind, ai_subject, ai_message)
+              FROM unnest(ai.partition, ai.due, ai.kind, ai.subject, ai.message)
                    AS u(partition, due, kind, subject, message)
                    LEFT JOIN LATERAL (SELECT g.ctid AS address FROM agenda AS g
                                        WHERE g.partition = u.partition AND g.due = u.due AND g.subject = u.subject
@@ -183,19 +203,19 @@ BEGIN
         INSERT INTO agenda (partition, due, kind, subject, message)
         SELECT partition, due, kind, subject, message FROM found WHERE address IS NULL;
     END IF;
-    IF ed_remove_at <> '{}' THEN
+    IF ed IS NOT NULL THEN
         DELETE FROM ended USING (
             SELECT t.ctid
-              FROM unnest(ed_partition, ed_remove_at, ed_execution) AS u(partition, remove_at, execution),
+              FROM unnest(ed.partition, ed.remove_at, ed.execution) AS u(partition, remove_at, execution),
                    LATERAL (SELECT e.ctid FROM ended AS e
                              WHERE e.partition = u.partition AND e.remove_at = u.remove_at
                                AND e.execution = u.execution LIMIT 1) AS t
              WHERE v_all OR u.partition = ANY (won)) AS found
          WHERE ended.ctid = found.ctid;
     END IF;
-    IF ei_remove_at <> '{}' THEN
+    IF ei IS NOT NULL THEN
         INSERT INTO ended (partition, remove_at, execution)
-        SELECT u.* FROM unnest(ei_partition, ei_remove_at, ei_execution) AS u(partition, remove_at, execution)
+        SELECT u.* FROM unnest(ei.partition, ei.remove_at, ei.execution) AS u(partition, remove_at, execution)
                LEFT JOIN LATERAL (SELECT e.ctid AS address FROM ended AS e
                                    WHERE e.partition = u.partition AND e.remove_at = u.remove_at
                                      AND e.execution = u.execution LIMIT 1) AS t ON true
@@ -203,10 +223,10 @@ BEGIN
     END IF;
 
     -- What is kept beside executions.
-    IF p_execution <> '{}' THEN
+    IF pi IS NOT NULL THEN
         WITH found AS MATERIALIZED (
             SELECT u.*, t.address
-              FROM unnest(p_partition, p_execution, p_slot, p_content_type, p_bytes)
+              FROM unnest(pi.partition, pi.execution, pi.slot, pi.content_type, pi.bytes)
                    AS u(partition, execution, slot, content_type, bytes)
                    LEFT JOIN LATERAL (SELECT p.ctid AS address FROM payloads AS p
                                        WHERE p.execution = u.execution AND p.slot = u.slot LIMIT 1) AS t ON true
@@ -217,17 +237,17 @@ BEGIN
         INSERT INTO payloads (execution, slot, content_type, bytes)
         SELECT execution, slot, content_type, bytes FROM found WHERE address IS NULL;
     END IF;
-    IF d_key <> '{}' THEN
+    IF dk IS NOT NULL THEN
         DELETE FROM dedup USING (
             SELECT t.ctid
-              FROM unnest(d_partition, d_namespace, d_key, d_execution) AS u(partition, namespace, key, execution),
+              FROM unnest(dk.partition, dk.namespace, dk.key, dk.execution) AS u(partition, namespace, key, execution),
                    LATERAL (SELECT d.ctid FROM dedup AS d
                              WHERE d.partition = u.partition AND d.namespace = u.namespace AND d.key = u.key
                              LIMIT 1) AS t
              WHERE u.execution IS NULL AND (v_all OR u.partition = ANY (won))) AS found
          WHERE dedup.ctid = found.ctid;
         INSERT INTO dedup (partition, namespace, key, execution, expires_at)
-        SELECT u.* FROM unnest(d_partition, d_namespace, d_key, d_execution, d_expires_at)
+        SELECT u.* FROM unnest(dk.partition, dk.namespace, dk.key, dk.execution, dk.expires_at)
                         AS u(partition, namespace, key, execution, expires_at)
          WHERE u.execution IS NOT NULL AND (v_all OR u.partition = ANY (won))
         ON CONFLICT (partition, namespace, key)
@@ -235,10 +255,10 @@ BEGIN
     END IF;
 
     -- Counters: a new row with the new total, and the end of the row before.
-    IF n_delta <> '{}' THEN
+    IF nc IS NOT NULL THEN
         WITH changed AS MATERIALIZED (
             SELECT u.*, old.address, coalesce(old.n, 0) AS n
-              FROM unnest(n_partition, n_number, n_namespace, n_lane, n_kind, n_state, n_delta)
+              FROM unnest(nc.partition, nc.number, nc.namespace, nc.lane, nc.kind, nc.state, nc.delta)
                    AS u(partition, number, namespace, lane, kind, state, delta)
                    LEFT JOIN LATERAL (
                        SELECT c.ctid AS address, c.n FROM counts AS c
@@ -250,10 +270,10 @@ BEGIN
         INSERT INTO counts (partition, number, namespace, lane, kind, state, n)
         SELECT partition, number, namespace, lane, kind, state, n + delta FROM changed;
     END IF;
-    IF q_delta <> '{}' THEN
+    IF rc IS NOT NULL THEN
         WITH changed AS MATERIALIZED (
             SELECT u.*, old.address, coalesce(old.n, 0) AS n
-              FROM unnest(q_partition, q_number, q_lane, q_class, q_delta)
+              FROM unnest(rc.partition, rc.number, rc.lane, rc.class, rc.delta)
                    AS u(partition, number, lane, class, delta)
                    LEFT JOIN LATERAL (
                        SELECT c.ctid AS address, c.n FROM ready_counts AS c
@@ -265,9 +285,9 @@ BEGIN
         SELECT partition, number, lane, class, n + delta FROM changed;
     END IF;
 
-    IF e_first <> '{}' THEN
+    IF ev IS NOT NULL THEN
         INSERT INTO events (partition, first, last, at, body)
-        SELECT u.* FROM unnest(e_partition, e_first, e_last, e_at, e_body) AS u(partition, first, last, at, body)
+        SELECT u.* FROM unnest(ev.partition, ev.first, ev.last, ev.at, ev.body) AS u(partition, first, last, at, body)
          WHERE v_all OR u.partition = ANY (won);
     END IF;
     IF p_rare IS NOT NULL THEN

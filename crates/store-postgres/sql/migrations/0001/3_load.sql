@@ -110,8 +110,8 @@ BEGIN
 END
 $$;
 
--- The records that commits after a version have changed, as they are now; nothing but `unknown` if they cannot
--- be told apart.
+-- The records that commits after a version have changed, as they are now, and the ids of those that have ended;
+-- nothing but `unknown` if they cannot be told apart.
 CREATE FUNCTION changes_1(
     p_partition integer, p_place integer, p_newest bigint, p_since bigint, p_commits bigint, p_keys bigint)
 RETURNS TABLE (tag text, ask integer, a uuid, b uuid, i bigint, j bigint, k bigint, s text, t text, y bytea)
@@ -127,6 +127,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_ids uuid[];
+    v_ended uuid[];
     v_others jsonb;
     v_found bigint;
 BEGIN
@@ -135,12 +136,18 @@ BEGIN
       FROM commits AS c
      WHERE c.partition = p_partition AND c.number > p_since AND p_newest - p_since BETWEEN 0 AND p_commits;
     IF v_found = p_newest - p_since THEN
-        v_ids := ARRAY(
-            SELECT DISTINCT encode(substr(c.executions, 16 * g.place + 1, 16), 'hex')::uuid
-              FROM commits AS c, generate_series(0, octet_length(c.executions) / 16 - 1) AS g(place)
-             WHERE c.partition = p_partition AND c.number > p_since);
+        -- Whether it has ended is what the newest commit says; two numbers for each commit keep that apart.
+        SELECT coalesce(array_agg(u.id) FILTER (WHERE u.newest % 2 = 0), '{}'),
+               coalesce(array_agg(u.id) FILTER (WHERE u.newest % 2 = 1), '{}')
+          INTO v_ids, v_ended
+          FROM (SELECT encode(substr(l.ids, 16 * g.place + 1, 16), 'hex')::uuid AS id, max(l.newest) AS newest
+                  FROM commits AS c,
+                       LATERAL (VALUES (c.executions, 2 * c.number), (c.ended, 2 * c.number + 1)) AS l(ids, newest),
+                       generate_series(0, octet_length(l.ids) / 16 - 1) AS g(place)
+                 WHERE c.partition = p_partition AND c.number > p_since
+                 GROUP BY 1) AS u;
     END IF;
-    IF v_ids IS NULL OR cardinality(v_ids) > p_keys THEN
+    IF v_ids IS NULL OR cardinality(v_ids) + cardinality(v_ended) > p_keys THEN
         RETURN QUERY SELECT 'unknown', p_place, NULL::uuid, NULL::uuid, NULL::bigint, NULL::bigint, NULL::bigint,
                             NULL, NULL, NULL::bytea;
         RETURN;
@@ -150,6 +157,9 @@ BEGIN
            NULL::bytea
       FROM unnest(v_ids) AS u(id)
            LEFT JOIN LATERAL (SELECT e.spec, e.live FROM executions AS e WHERE e.id = u.id LIMIT 1) AS e ON true;
+    RETURN QUERY
+    SELECT 'ended', p_place, u.id, NULL::uuid, NULL::bigint, NULL::bigint, NULL::bigint, NULL, NULL, NULL::bytea
+      FROM unnest(v_ended) AS u(id);
     RETURN QUERY
     SELECT 'other', p_place, d.execution, NULL::uuid, d.expires_at, NULL::bigint, NULL::bigint, u.key::text,
            coalesce(l.record, w.record, g.message), NULL::bytea

@@ -121,6 +121,7 @@ bugs! {
     ChangesForgetMessages => changes_come_with_the_records_as_they_are_now,
     ChangesWithOldHeader => changes_come_with_the_records_as_they_are_now,
     ChangesWithoutCounts => changes_come_with_the_records_as_they_are_now,
+    ChangesForgetEndings => what_has_ended_is_told_by_its_id,
     ChangesWithoutRemovals => what_was_removed_has_changed_too,
     ChangesNeverGiveUp => changes_are_told_over_a_hundred_commits_and_ten_thousand_keys,
     StatusIsLate => the_status_tells_where_partitions_stand,

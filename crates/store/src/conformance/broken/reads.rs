@@ -131,6 +131,7 @@ fn spoil_sweep(bug: Bug, page: &mut SweepPage) {
 fn spoil_changes(state: &MemoryState, bug: Bug, partition: PartitionId, missed: &mut Option<Box<Missed>>) {
     match (bug, missed) {
         (Bug::ChangesForgetKeys, Some(missed)) => missed.dedup.clear(),
+        (Bug::ChangesForgetEndings, Some(missed)) => missed.ended.clear(),
         (Bug::ChangesForgetMessages, Some(missed)) => missed.messages.clear(),
         (Bug::ChangesWithoutCounts, Some(missed)) => missed.ready_counts.clear(),
         (Bug::ChangesWithoutRemovals, Some(missed)) => missed.executions.retain(|(_, it)| it.is_some()),

@@ -24,6 +24,7 @@ async fn missed(store: &dyn Store, partition: PartitionId, since: u64) -> Result
         it.links.sort_by_key(|link| link.peer);
         it.ready_counts.sort();
         it.executions.sort_by_key(|(id, _)| *id);
+        it.ended.sort();
         it.dedup.sort_by(|a, b| a.0.cmp(&b.0));
         it.lanes.sort_by(|a, b| a.0.cmp(&b.0));
         it.workers.sort_by_key(|(id, _)| *id);
@@ -92,6 +93,36 @@ pub async fn what_was_removed_has_changed_too(stand: &mut Stand) -> Check {
         && told.dedup == [(written.dedup[0].0.clone(), None)]
         && told.messages.iter().all(|(_, message)| message.is_none());
     ensure_eq!(absent, true, "what was removed is told as absent in {told:?}");
+    Ok(())
+}
+
+/// Of what has ended only the id is told; what lives again comes with its record.
+pub async fn what_has_ended_is_told_by_its_id(stand: &mut Stand) -> Check {
+    let partition = stand.last();
+    let ids = [1, 2].map(|n| samples::id(stand.partitions, partition, n));
+    let remove_at = START + 60_000;
+    let live = |id| samples::ready(id, START, 1);
+    let steps = [
+        [live(ids[0]), live(ids[1])],
+        [samples::completed(ids[0], remove_at), samples::completed(ids[1], remove_at)],
+        [samples::completed(ids[0], remove_at), live(ids[1])],
+    ];
+    for executions in steps {
+        for execution in executions {
+            stand.desk(partition).put_execution(execution, START);
+        }
+        let now = stand.now();
+        let changes = stand.desk(partition).take_batch(now);
+        stand.write(partition, changes).await?;
+    }
+    let keys = ids.map(Key::Execution).into_iter().collect();
+    for since in [0, 1] {
+        check(stand, partition, since, &keys).await?;
+        let told = missed(&*stand.store, partition, since).await?.unwrap_or_default();
+        ensure_eq!(told.ended, vec![ids[0]], "what has ended since {since}");
+        let living = told.executions.iter().map(|(id, it)| (*id, it.is_some()));
+        ensure_eq!(living.collect::<Vec<_>>(), vec![(ids[1], true)], "what lives since {since}");
+    }
     Ok(())
 }
 

@@ -37,6 +37,7 @@ macro_rules! for_each_conformance_case {
             log::written_tells_who_wrote_a_version,
             log::written_is_kept_for_a_thousand_versions,
             changes::changes_come_with_the_records_as_they_are_now,
+            changes::what_has_ended_is_told_by_its_id,
             changes::what_was_removed_has_changed_too,
             changes::changes_are_told_over_a_hundred_commits_and_ten_thousand_keys,
             turns::others_conflict_until_the_holder_of_the_turn_has_committed,
