@@ -47,6 +47,13 @@ pub(super) struct Decided {
     pub result: Result<Reply, Failure>,
 }
 
+impl Decided {
+    /// Whether a poll was given work.
+    pub fn is_claim(&self) -> bool {
+        matches!(&self.result, Ok(Reply::Claimed(list)) if !list.is_empty())
+    }
+}
+
 /// A batch that has been sent to the store.
 #[derive(Debug)]
 pub(super) struct Batch {

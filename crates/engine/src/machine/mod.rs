@@ -21,6 +21,7 @@ use ff_core::key::{Ask, Key};
 use ff_core::limits::Limits;
 use ff_core::{Command, Execution, Ms, PartitionId, Payload, Reply, Route, ServerId};
 use ff_store::{Commit, Loaded, Outcome, Status, StoreError, Version, Written};
+use rustc_hash::FxHashSet;
 
 use crate::config::MachineConfig;
 use crate::failure::Failure;
@@ -193,7 +194,9 @@ impl Machine {
                     self.outputs.push(Output::Reply { ticket, result: Err(failure) });
                 }
             }
-            Input::Poll { ticket, poll, max, give_up_at } => self.polls.add(ticket, poll, max, give_up_at),
+            Input::Poll { ticket, poll, max, give_up_at } => {
+                self.polls.add(at, ticket, poll, max, give_up_at)
+            }
             Input::PollDropped { ticket } => drop(self.drop_poll(ticket)),
             Input::Loaded { token, result } => {
                 if let Ok(loaded) = &result {
@@ -266,7 +269,10 @@ impl Machine {
     /// When the machine wants its next turn even if nothing arrives.
     pub fn next_wake(&self, at: Ms) -> Option<Ms> {
         let runners = self.runners.iter().filter_map(|runner| runner.next_wake(at, self.offset_ms));
-        runners.chain(self.polls.next_expiry()).chain(self.deliveries.next_retry()).min()
+        let patience = self.runners.iter().filter_map(Runner::patience_ms).collect::<FxHashSet<Ms>>();
+        let elsewhere = patience.into_iter().filter_map(|ms| self.polls.next_patience(at, ms));
+        let others = self.polls.next_expiry().into_iter().chain(self.deliveries.next_retry());
+        runners.chain(elsewhere).chain(others).min()
     }
 
     /// Asks for a status read now, to notice what other servers did.

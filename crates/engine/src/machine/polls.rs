@@ -14,6 +14,8 @@ pub(super) struct Waiting {
     pub ticket: Ticket,
     pub poll: Arc<Poll>,
     pub max: usize,
+    /// Since when it waits.
+    pub since: Ms,
     pub give_up_at: Ms,
     /// A claim for it is on its way to a partition.
     pub busy: bool,
@@ -26,8 +28,8 @@ pub(super) struct Polls {
 }
 
 impl Polls {
-    pub fn add(&mut self, ticket: Ticket, poll: Arc<Poll>, max: usize, give_up_at: Ms) {
-        self.list.push_back(Waiting { ticket, poll, max, give_up_at, busy: false });
+    pub fn add(&mut self, at: Ms, ticket: Ticket, poll: Arc<Poll>, max: usize, give_up_at: Ms) {
+        self.list.push_back(Waiting { ticket, poll, max, since: at, give_up_at, busy: false });
     }
 
     /// Whether it was still waiting.
@@ -45,12 +47,20 @@ impl Polls {
         self.list.len()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Poll> {
-        self.list.iter().map(|waiting| &*waiting.poll)
+    /// Those that wait since a time or longer.
+    pub fn since(&self, time: Ms) -> impl Iterator<Item = &Poll> {
+        self.list.iter().take_while(move |waiting| waiting.since <= time).map(|waiting| &*waiting.poll)
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Waiting> {
-        self.list.iter_mut().filter(|waiting| !waiting.busy)
+    /// Those that wait since a time or longer and have not got anything.
+    pub fn since_mut(&mut self, time: Ms) -> impl Iterator<Item = &mut Waiting> {
+        self.list.iter_mut().take_while(move |waiting| waiting.since <= time).filter(|waiting| !waiting.busy)
+    }
+
+    /// The first moment after `at` at which one has waited so long.
+    pub fn next_patience(&self, at: Ms, patience: Ms) -> Option<Ms> {
+        let ends = self.list.iter().rev().map(|waiting| waiting.since + patience);
+        ends.take_while(|end| *end > at).last()
     }
 
     /// Drops polls whose claims were decided; they are answered when the commit is.

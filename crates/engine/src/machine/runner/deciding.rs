@@ -82,7 +82,7 @@ impl Runner {
         for pending in self.gather(at, now) {
             self.decide_one(now, pending, &mut decided, &mut asks);
         }
-        let claimed = self.serve_polls(now, polls, &mut decided, &mut asks);
+        let claimed = self.serve_polls(at, now, polls, &mut decided, &mut asks);
         self.refill(claimed, &mut asks);
         self.read_inbox(&mut asks);
         // A turn that nobody here needs any more ends with an empty commit, so that others need not sit it out.
@@ -235,6 +235,7 @@ impl Runner {
     /// Hands ready work to workers that wait, in the same batch that made it ready.
     pub(super) fn serve_polls(
         &mut self,
+        at: Ms,
         now: Ms,
         polls: &mut Polls,
         decided: &mut Vec<Decided>,
@@ -244,7 +245,7 @@ impl Runner {
             return false;
         }
         let mut claimed = false;
-        for waiting in polls.iter_mut() {
+        for waiting in polls.since_mut(self.served_since(at)) {
             // While a refused batch is taken apart, each command must be alone in the end.
             if self.batch_limit < self.config.batch_max && !decided.is_empty() {
                 break;

@@ -105,6 +105,8 @@ pub(super) struct Runner {
     contest: Contest,
     /// How many living servers come before this one here.
     rank: u32,
+    /// Claims of this server were committed here, and nobody else was seen to claim since: nobody is in the way.
+    undisturbed: bool,
     /// The newest status that was told while the partition was not served.
     seen: Option<Status>,
     /// To be read again whether or not anything here needs it at the moment.
@@ -163,6 +165,7 @@ impl Runner {
             inbox: inbox::Inbox::default(),
             contest: Contest::default(),
             rank: 0,
+            undisturbed: false,
             seen: None,
             wanted: false,
             watched: false,

@@ -70,6 +70,7 @@ impl Runner {
             self.unsent.remove(entry);
         }
         self.messages.extend(batch.messages);
+        self.undisturbed |= batch.decided.iter().any(Decided::is_claim);
         for decided in batch.decided.into_iter().chain(batch.confirms) {
             self.answer(decided, outputs);
         }

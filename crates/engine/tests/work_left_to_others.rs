@@ -1,0 +1,186 @@
+//! How long a poll leaves work to the server that comes first where it is, at a machine fed by hand.
+
+#![allow(clippy::unwrap_used)] // What cannot be set up is a failed test.
+
+use std::sync::Arc;
+
+use ff_core::class::Capabilities;
+use ff_core::commands::{Create, Poll, RegisterWorker};
+use ff_core::limits::Limits;
+use ff_core::{Command, ExecutionId, InstanceId, Kind, LaneName, Ms, PartitionId, Payload, Reply, Route};
+use ff_engine::config::MachineConfig;
+use ff_engine::machine::affinity::ranks;
+use ff_engine::machine::{Input, Machine, Output, Ticket};
+use ff_store::Commit;
+use ff_store::memory::MemoryState;
+
+const PARTITION: PartitionId = PartitionId(0);
+/// Longer than any poll waits here.
+const LONG_MS: Ms = 1_000;
+
+/// A server with a store that others use too.
+struct Stand {
+    store: MemoryState,
+    machines: Vec<Machine>,
+    at: Ms,
+    last: u64,
+}
+
+impl Stand {
+    /// Two servers on one partition, the first one first.
+    fn new() -> Stand {
+        let names: Vec<String> = (0..2).map(|n| format!("server {n}")).collect();
+        let mut machines = Vec::new();
+        for (seed, name) in (7..).zip(&names) {
+            let mut machine = Machine::new(1, Arc::new(Limits::default()), MachineConfig::default(), seed);
+            machine.set_servers(name, &names);
+            machines.push(machine);
+        }
+        if ranks(&names[0], &names, 1) != [0] {
+            machines.reverse();
+        }
+        Stand { store: MemoryState::new(1, uuid::Uuid::nil()), machines, at: 1, last: 0 }
+    }
+
+    fn command(&mut self, server: usize, command: impl Into<Command>) {
+        self.last += 1;
+        let input = Input::Command {
+            ticket: self.last,
+            partition: PARTITION,
+            command: command.into(),
+            give_up_at: Ms::MAX,
+        };
+        self.machines[server].accept(self.at, input);
+        self.settle(server);
+    }
+
+    fn create(&mut self, server: usize) {
+        let id = ExecutionId::from_parts(self.at, Route(0), self.last);
+        self.command(server, Create::new(id, Kind::parse("k").unwrap(), Payload::json("1")));
+    }
+
+    fn poll(&mut self, server: usize) -> Ticket {
+        let instance = InstanceId::from_parts(1, Route(0), 1 + server as u64);
+        let (name, lanes) = (ff_core::WorkerName::parse("w").unwrap(), vec![LaneName::default()]);
+        self.command(
+            server,
+            RegisterWorker {
+                instance,
+                name: name.clone(),
+                lanes: lanes.clone(),
+                capabilities: Capabilities::default(),
+                build: None,
+                server: None,
+                ttl_ms: 600_000,
+            },
+        );
+        let kinds = vec![Kind::parse("k").unwrap()];
+        let poll = Poll {
+            worker: name,
+            instance,
+            lanes,
+            kinds,
+            namespaces: vec![],
+            capabilities: Capabilities::default(),
+        };
+        self.last += 1;
+        let input =
+            Input::Poll { ticket: self.last, poll: Arc::new(poll), max: 1, give_up_at: self.at + LONG_MS };
+        self.machines[server].accept(self.at, input);
+        self.last
+    }
+
+    /// Lets a server do what it can do now, and says which polls were given work.
+    fn settle(&mut self, server: usize) -> Vec<Ticket> {
+        let mut served = Vec::new();
+        let machine = &mut self.machines[server];
+        for _ in 0..10 {
+            machine.turn(self.at);
+            for output in machine.take_outputs() {
+                match output {
+                    Output::Load { token, asks } => {
+                        let result = self.store.load(PARTITION, &asks, self.at);
+                        machine.accept(self.at, Input::Loaded { token, result });
+                    }
+                    Output::Commit(commits) => {
+                        for commit in commits {
+                            let Commit { partition, id, .. } = commit;
+                            let outcome = self.store.commit(commit, self.at);
+                            machine.accept(self.at, Input::Committed { partition, id, outcome });
+                        }
+                    }
+                    Output::Reply { ticket, result: Ok(Reply::Claimed(list)) } if !list.is_empty() => {
+                        served.push(ticket);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        served
+    }
+
+    /// How long it takes until a poll is given work; the store is looked at every few milliseconds.
+    fn served_after(&mut self, server: usize, ticket: Ticket) -> Ms {
+        let from = self.at;
+        while self.at < from + LONG_MS / 2 {
+            self.machines[server].accept(self.at, Input::Status(Ok((self.at, self.store.status()))));
+            if self.settle(server).contains(&ticket) {
+                return self.at - from;
+            }
+            self.at += 5;
+        }
+        panic!("the poll gets nothing");
+    }
+}
+
+#[test]
+fn work_where_this_server_comes_first_is_taken_at_once() {
+    let mut stand = Stand::new();
+    stand.create(1);
+    let poll = stand.poll(0);
+    assert_eq!(stand.served_after(0, poll), 0);
+}
+
+#[test]
+fn work_elsewhere_is_left_to_the_first_for_a_moment_and_never_for_ever() {
+    let mut stand = Stand::new();
+    stand.create(0);
+    let poll = stand.poll(1);
+    assert_eq!(stand.served_after(1, poll), 25);
+}
+
+#[test]
+fn whoever_waits_since_long_takes_work_at_once_wherever_it_is() {
+    let mut stand = Stand::new();
+    let poll = stand.poll(1);
+    stand.at += 100;
+    stand.create(0);
+    assert_eq!(stand.served_after(1, poll), 0);
+}
+
+/// Otherwise a server that only submits would slow down the one that only works.
+#[test]
+fn whoever_has_taken_work_goes_on_at_once_as_long_as_nobody_else_takes_any() {
+    let mut stand = Stand::new();
+    (0..4).for_each(|_| stand.create(0));
+    let poll = stand.poll(1);
+    assert_eq!(stand.served_after(1, poll), 25);
+    stand.create(0);
+    let poll = stand.poll(1);
+    assert_eq!(stand.served_after(1, poll), 0);
+    let first = stand.poll(0);
+    assert_eq!(stand.served_after(0, first), 0);
+    let poll = stand.poll(1);
+    assert_eq!(stand.served_after(1, poll), 25);
+}
+
+/// The moment passes without anything arriving: the machine says when it wants its next turn.
+#[test]
+fn the_machine_wakes_when_the_moment_is_over() {
+    let mut stand = Stand::new();
+    stand.create(0);
+    stand.poll(1);
+    stand.machines[1].accept(stand.at, Input::Status(Ok((stand.at, stand.store.status()))));
+    assert_eq!(stand.settle(1), Vec::<Ticket>::new());
+    assert_eq!(stand.machines[1].next_wake(stand.at), Some(stand.at + 25));
+}
