@@ -50,6 +50,8 @@ impl LeaseLife {
 pub struct History {
     pub lives: BTreeMap<ExecutionId, Life>,
     pub leases: BTreeMap<(ExecutionId, u32, u64), LeaseLife>,
+    /// Those of executions whose id was used again.
+    former: BTreeMap<(ExecutionId, u32, u64), LeaseLife>,
     /// The mode of each revision of a lane, as its home said.
     lane_modes: BTreeMap<(LaneName, u64), LaneMode>,
     lanes: BTreeMap<(PartitionId, LaneName), Timeline<LaneMode>>,
@@ -70,6 +72,11 @@ fn any_since<T>(values: &[(Seq, T)], since: Seq, first: &T, fits: impl Fn(&T) ->
 impl History {
     pub fn lease(&self, fence: Fence) -> Option<&LeaseLife> {
         self.leases.get(&lease_key(fence))
+    }
+
+    /// The lease with this fence, also of an execution that was removed and made anew under its id.
+    pub fn leases_ever(&self, fence: Fence) -> impl Iterator<Item = &LeaseLife> {
+        self.lease(fence).into_iter().chain(self.former.get(&lease_key(fence)))
     }
 
     /// Whether the execution was like that at some moment since; `None` where it did not exist.
@@ -145,8 +152,10 @@ impl History {
                 ensure!(life.folded.is_none(), "{id} is created although it exists");
                 life.created.push(seq);
                 life.endings = 0;
-                // A new execution under a removed id has epochs of its own.
-                self.leases.retain(|key, _| key.0 != id);
+                // A new execution under a removed id has epochs of its own. The ends of the old one may still be
+                // answered: its removal and the new creation can be in the commit of its end.
+                let old = self.leases.extract_if(.., |key, _| key.0 == id);
+                self.former.extend(old);
             }
             fact => ensure!(life.folded.is_some(), "{} of {id}, which does not exist", fact.word()),
         }

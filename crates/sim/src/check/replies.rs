@@ -13,7 +13,7 @@ use ff_core::{Command, ExecutionId, InstanceId, PartitionId, Rejection, Reply};
 use ff_engine::Failure;
 
 use super::Check;
-use super::history::{History, Seq};
+use super::history::{History, LeaseLife, Seq};
 use super::mirror::Mirror;
 use crate::profile::PARTITIONS;
 use crate::world::call::What;
@@ -229,9 +229,9 @@ fn everywhere(mirrors: &[Mirror], instance: InstanceId, mode: WorkerMode) -> boo
 }
 
 fn ended_so(history: &History, fence: Fence, how: How) -> bool {
-    let lease = history.lease(fence);
     // An execution that was removed in the commit of its end leaves no record of how it ended.
-    lease.is_some_and(|it| it.ended.is_some() && it.how.is_none_or(|stored| stored == how))
+    let fits = |it: &LeaseLife| it.ended.is_some() && it.how.is_none_or(|stored| stored == how);
+    history.leases_ever(fence).any(fits)
 }
 
 fn check_renewal(history: &History, since: Seq, fence: Fence, renewal: &Result<Renewal, Rejection>) -> Check {
@@ -260,7 +260,7 @@ fn check_fence_rejection(history: &History, since: Seq, fence: Fence, rejection:
             // Lost, or not there yet when it was asked.
             lease.is_none_or(|lease| lease.ended.is_some() || lease.started > since)
         }
-        Rejection::AlreadyEnded { .. } => lease.is_some_and(|lease| lease.ended.is_some()),
+        Rejection::AlreadyEnded { .. } => history.leases_ever(fence).any(|lease| lease.ended.is_some()),
         Rejection::NotFound { .. } => history.was(fence.execution, since, |was| was.is_none()),
         _ => false,
     };
