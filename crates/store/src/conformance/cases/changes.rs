@@ -101,11 +101,12 @@ pub async fn what_has_ended_is_told_by_its_id(stand: &mut Stand) -> Check {
     let partition = stand.last();
     let ids = [1, 2].map(|n| samples::id(stand.partitions, partition, n));
     let remove_at = START + 60_000;
-    let live = |id| samples::ready(id, START, 1);
+    // Two cannot stand at one place of the queue.
+    let live = |n: usize| samples::ready(ids[n], START, n as u64 + 1);
     let steps = [
-        [live(ids[0]), live(ids[1])],
+        [live(0), live(1)],
         [samples::completed(ids[0], remove_at), samples::completed(ids[1], remove_at)],
-        [samples::completed(ids[0], remove_at), live(ids[1])],
+        [samples::completed(ids[0], remove_at), live(1)],
     ];
     for executions in steps {
         for execution in executions {
