@@ -16,7 +16,7 @@ use super::super::{LoadToken, Output};
 use crate::config::Bug;
 use crate::failure::Failure;
 
-use super::{FAILURES_MAX, OUTAGE_MS, Phase, Runner, STUCK_RETRY_MS, Unconfirmed};
+use super::{FAILURES_MAX, FIRST_REACH, OUTAGE_MS, Phase, Runner, STUCK_RETRY_MS, Unconfirmed};
 
 impl Runner {
     pub fn turn(
@@ -269,7 +269,10 @@ impl Runner {
                     Err(Failure::Internal(panic_text(&*panic)))
                 }
             };
-            claimed |= result.is_ok();
+            if let Ok(Reply::Claimed(list)) = &result {
+                claimed = true;
+                self.claimed += list.len();
+            }
             waiting.busy = true;
             let (origin, give_up_at) = (Origin::Poll(waiting.ticket), waiting.give_up_at);
             decided.push(Decided { pending: Pending { origin, command, give_up_at }, result });
@@ -284,19 +287,26 @@ impl Runner {
 
     /// Reads ahead, so that neither workers nor timers run into the end of a window.
     pub(super) fn refill(&mut self, claimed: bool, asks: &mut Vec<Ask>) {
-        let low = self.config.window / 2;
+        let (low, ready_low) = (self.config.window / 2, self.reach() / 2);
         let agenda = self.ws.agenda();
         if !agenda.is_whole() && agenda.len() < low {
             asks.push(Ask::Agenda { after: agenda.mark(), limit: self.config.window });
         }
         if claimed {
             for (lane, classes) in self.ws.ready().lanes() {
-                for (class, window) in classes.iter().filter(|(_, it)| !it.is_whole() && it.len() < low) {
+                for (class, window) in classes.iter().filter(|(_, it)| !it.is_whole() && it.len() < ready_low)
+                {
                     let (lane, class, after) = (lane.clone(), class.clone(), window.mark());
                     asks.push(Ask::Ready { lane, class, after, limit: self.config.window });
                 }
             }
         }
+    }
+
+    /// How many ready entries are read ahead: half of what workers have taken here, so that a server that has just
+    /// started does not read far more of many partitions than it hands out.
+    fn reach(&self) -> usize {
+        (self.claimed / 2).clamp(self.config.window.min(FIRST_REACH), self.config.window)
     }
 
     /// Sends one load for everything that is needed and not already on its way.
@@ -310,7 +320,8 @@ impl Runner {
                 Ask::Ready { lane, class, .. } => {
                     let Some(window) = self.ws.ready_mut().window_mut(&lane, &class) else { continue };
                     let Some(after) = window.start_refill() else { continue };
-                    Ask::Ready { lane, class, after, limit: self.config.window }
+                    let limit = self.reach();
+                    Ask::Ready { lane, class, after, limit }
                 }
                 Ask::Agenda { limit, .. } if matches!(self.phase, Phase::Serving) => {
                     let Some(after) = self.ws.agenda_mut().start_refill() else { continue };

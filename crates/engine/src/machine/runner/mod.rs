@@ -32,6 +32,8 @@ use contest::Contest;
 const LATER_MS: Ms = 500;
 /// Without a commit for so long although something was due, the store was out of reach.
 const OUTAGE_MS: Ms = 5_000;
+/// How many ready entries are read at first.
+const FIRST_REACH: usize = 128;
 /// Messages that are still not acknowledged after this time are sent again by whoever sees them.
 const REDELIVER_MS: Ms = 500;
 /// An agenda entry that failed so often is tried once in a while only.
@@ -88,6 +90,8 @@ pub(super) struct Runner {
     /// Refills that wait for the commit of a batch: a window does not remember what changed beyond its mark
     /// before the refill was begun, so the store must know it when it answers.
     held_refills: Vec<(u64, Ask)>,
+    /// How many executions were handed to workers.
+    claimed: usize,
     in_flight: VecDeque<Batch>,
     /// Replies that wrote nothing and wait until the version they were decided on is confirmed.
     unconfirmed: Vec<Unconfirmed>,
@@ -153,6 +157,7 @@ impl Runner {
             asked: FxHashSet::default(),
             reread: Vec::new(),
             held_refills: Vec::new(),
+            claimed: 0,
             in_flight: VecDeque::new(),
             unconfirmed: Vec::new(),
             confirming: Vec::new(),
