@@ -241,6 +241,10 @@ pub fn detail(execution: &Execution, now: Ms) -> String {
     let text = match &execution.live.state {
         State::Ready { .. } => String::new(),
         State::Delayed { until, .. } => format!("next {}", age(*until, now)),
+        State::Blocked { .. } => {
+            let group = execution.node().map(|node| &node.group);
+            group.map_or_else(String::new, |group| format!("{} dependencies open", group.pending()))
+        }
         State::Held { actor, cause, .. } => format!("held by {actor}: {cause}"),
         State::Active(lease) => {
             let progress = execution.live.attempt.as_ref().and_then(|it| it.progress.as_ref());

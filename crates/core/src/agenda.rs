@@ -1,7 +1,7 @@
 //! The agenda: everything that happens later, in the order in which it is due.
 //!
-//! Most entries are derived from the record they belong to (an execution's timer, a worker's expiry, the
-//! partition's sweep), so an entry and its reason cannot drift apart. Messages to other partitions carry
+//! Most entries are derived from the record they belong to (an execution's timer, a flow's walk, a worker's
+//! expiry, the partition's sweep), so an entry and its reason cannot drift apart. Messages to other partitions carry
 //! their own content.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::Ms;
-use crate::id::{ExecutionId, InstanceId, PartitionId};
+use crate::id::{ExecutionId, FlowId, InstanceId, PartitionId};
 use crate::message::Message;
 
 /// What an entry is about.
@@ -25,6 +25,10 @@ pub enum Subject {
     WorkerLeases(InstanceId),
     /// Ended executions, idempotency keys and events that are old enough to go.
     Sweep,
+    /// A member whose ending or decision is still being passed on to its neighbours.
+    Cascade(ExecutionId),
+    /// A flow whose members are being visited: to be cancelled, or because it was sealed.
+    Members(FlowId),
     /// A message that another partition has not acknowledged.
     Deliver { to: PartitionId, number: u64 },
 }
@@ -36,16 +40,20 @@ impl Subject {
             Subject::WorkerTimer(_) => "worker_timer",
             Subject::WorkerLeases(_) => "worker_leases",
             Subject::Sweep => "sweep",
+            Subject::Cascade(_) => "cascade",
+            Subject::Members(_) => "members",
             Subject::Deliver { .. } => "deliver",
         }
     }
 
-    pub const KINDS: [&'static str; 5] = ["timer", "worker_timer", "worker_leases", "sweep", "deliver"];
+    pub const KINDS: [&'static str; 7] =
+        ["timer", "worker_timer", "worker_leases", "sweep", "cascade", "members", "deliver"];
 
     /// The subject as text, for stores that keep kind and subject in columns.
     pub fn text(&self) -> String {
         match self {
-            Subject::Timer(id) => id.to_string(),
+            Subject::Timer(id) | Subject::Cascade(id) => id.to_string(),
+            Subject::Members(id) => id.to_string(),
             Subject::WorkerTimer(id) | Subject::WorkerLeases(id) => id.to_string(),
             Subject::Sweep => String::new(),
             Subject::Deliver { to, number } => format!("{to}/{number:020}"),
@@ -59,6 +67,8 @@ impl Subject {
             "worker_timer" => Subject::WorkerTimer(text.parse().ok()?),
             "worker_leases" => Subject::WorkerLeases(text.parse().ok()?),
             "sweep" => Subject::Sweep,
+            "cascade" => Subject::Cascade(text.parse().ok()?),
+            "members" => Subject::Members(text.parse().ok()?),
             "deliver" => {
                 let (to, number) = text.split_once('/')?;
                 Subject::Deliver { to: PartitionId(to.parse().ok()?), number: number.parse().ok()? }
@@ -241,6 +251,8 @@ mod tests {
             Subject::WorkerTimer(instance),
             Subject::WorkerLeases(instance),
             Subject::Sweep,
+            Subject::Cascade(id),
+            Subject::Members(FlowId::from_parts(5, Route(6), 7)),
             Subject::Deliver { to: PartitionId(3), number: 12 },
         ] {
             assert_eq!(Subject::from_text(subject.kind(), &subject.text()), Some(subject));

@@ -10,7 +10,8 @@ use crate::attempt::Attempt;
 use crate::class::Class;
 use crate::event::Event;
 use crate::execution::Execution;
-use crate::id::{ExecutionId, InstanceId};
+use crate::flow::{Edge, EdgeKey, Flow};
+use crate::id::{ExecutionId, FlowId, InstanceId};
 use crate::inbox::Fate;
 use crate::key::{Dedup, DedupKey, Key};
 use crate::lane::Lane;
@@ -92,6 +93,8 @@ pub struct Changes {
     pub lanes: Vec<(LaneName, Option<Arc<Lane>>)>,
     pub workers: Vec<(InstanceId, Option<Arc<WorkerInstance>>)>,
     pub links: Vec<Link>,
+    pub flows: Vec<(FlowId, Option<Arc<Flow>>)>,
+    pub edges: Vec<(EdgeKey, Option<Arc<Edge>>)>,
     /// What becomes of posted rows, by their numbers and in order. Those that die move to the dead letters, with the
     /// reason and the time of the header; those that are reposted move back as they were. All others stay.
     pub inbox: Vec<(u64, Fate)>,
@@ -126,6 +129,8 @@ impl Changes {
             + self.lanes.len()
             + self.workers.len()
             + self.links.len()
+            + self.flows.len()
+            + self.edges.len()
             + self.inbox.len()
     }
 
@@ -136,6 +141,8 @@ impl Changes {
             .chain(self.dedup.iter().map(|(key, _)| Key::Dedup(key.clone())))
             .chain(self.lanes.iter().map(|(name, _)| Key::Lane(name.clone())))
             .chain(self.workers.iter().map(|(id, _)| Key::Worker(*id)))
+            .chain(self.flows.iter().map(|(id, _)| Key::Flow(*id)))
+            .chain(self.edges.iter().map(|(key, _)| Key::Edge(*key)))
             .chain(self.messages().map(Key::Message))
             .collect()
     }

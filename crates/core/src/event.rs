@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Ms;
 use crate::attempt::TaskError;
-use crate::id::{ExecutionId, InstanceId};
+use crate::flow::{CancelPolicy, FlowState, Join};
+use crate::id::{ExecutionId, FlowId, InstanceId};
 use crate::lane::LaneMode;
 use crate::name::{Kind, LaneName, Namespace, WorkerName};
 use crate::state::{AttemptOutcome, Reason, words};
@@ -17,6 +18,7 @@ words!(
     Family {
         Execution = "execution",
         Lease = "lease",
+        Flow = "flow",
         Operator = "operator",
     }
 );
@@ -30,6 +32,9 @@ pub struct Event {
     /// What it is about; absent for lanes and workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionId>,
+    /// The flow it is about, or the one its execution is a member of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<FlowId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<Namespace>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,6 +75,23 @@ pub enum Fact {
         kind: Kind,
         priority: i8,
         until: Option<Ms>,
+        /// A member that other members will move.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blocked: Option<Reason>,
+    },
+    /// What a member waited for in its flow is there: it may start, at once or after a while.
+    Admitted {
+        until: Option<Ms>,
+        reason: Option<Reason>,
+    },
+    /// A member waits for other members again.
+    Blocked {
+        reason: Reason,
+    },
+    /// What a member waited for can never be there.
+    Skipped {
+        reason: Reason,
+        upstream: Option<ExecutionId>,
     },
     /// A delay has run out.
     Woken,
@@ -112,6 +134,9 @@ pub enum Fact {
     },
     Cancelled {
         by: By,
+        /// Absent if somebody asked for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Reason>,
     },
     Expired {
         reason: Reason,
@@ -121,6 +146,9 @@ pub enum Fact {
     Replayed {
         by: By,
         series: u32,
+        /// A member that other members will move.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blocked: Option<Reason>,
     },
     /// Every trace of it is gone.
     Removed,
@@ -151,6 +179,52 @@ pub enum Fact {
     LeasePaused {
         holder: Holder,
     },
+
+    FlowCreated {
+        kind: Kind,
+        nodes: u64,
+        edges: u64,
+        sealed: bool,
+        by: Arc<str>,
+    },
+    FlowGrown {
+        nodes: u64,
+        edges: u64,
+        revision: u64,
+        by: Arc<str>,
+    },
+    /// Nothing is added from outside any more.
+    FlowSealed {
+        by: By,
+        revision: u64,
+    },
+    /// One node takes no more inbound edges.
+    NodeSealed {
+        by: By,
+        revision: u64,
+    },
+    PolicySet {
+        by: By,
+        join: Join,
+        revision: u64,
+    },
+    FlowCancelRequested {
+        by: By,
+        policy: CancelPolicy,
+    },
+    FlowEnded {
+        state: FlowState,
+    },
+    /// A member of an ended flow runs again.
+    FlowReopened,
+    FlowTagged {
+        by: By,
+        /// All tags as they are now.
+        #[serde(rename = "now")]
+        tags: Tags,
+    },
+    /// Every trace of it is gone.
+    FlowRemoved,
 
     Held {
         by: By,
@@ -230,7 +304,20 @@ impl Fact {
             | Cancelled { .. }
             | Expired { .. }
             | Replayed { .. }
+            | Admitted { .. }
+            | Blocked { .. }
+            | Skipped { .. }
             | Removed => Family::Execution,
+            FlowCreated { .. }
+            | FlowGrown { .. }
+            | FlowSealed { .. }
+            | NodeSealed { .. }
+            | PolicySet { .. }
+            | FlowCancelRequested { .. }
+            | FlowEnded { .. }
+            | FlowReopened
+            | FlowTagged { .. }
+            | FlowRemoved => Family::Flow,
             LeaseAcquired { .. }
             | LeaseReclaimed { .. }
             | LeaseRenewed { .. }
@@ -269,6 +356,19 @@ impl Fact {
             Expired { .. } => "expired",
             Replayed { .. } => "replayed",
             Removed => "removed",
+            Admitted { .. } => "admitted",
+            Blocked { .. } => "blocked",
+            Skipped { .. } => "skipped",
+            FlowCreated { .. } => "flow_created",
+            FlowGrown { .. } => "flow_grown",
+            FlowSealed { .. } => "flow_sealed",
+            NodeSealed { .. } => "node_sealed",
+            PolicySet { .. } => "policy_set",
+            FlowCancelRequested { .. } => "flow_cancel_requested",
+            FlowEnded { .. } => "flow_ended",
+            FlowReopened => "flow_reopened",
+            FlowTagged { .. } => "flow_tagged",
+            FlowRemoved => "flow_removed",
             LeaseAcquired { .. } => "lease_acquired",
             LeaseReclaimed { .. } => "lease_reclaimed",
             LeaseRenewed { .. } => "lease_renewed",
@@ -294,7 +394,11 @@ impl Fact {
     pub fn ends(&self) -> bool {
         matches!(
             self,
-            Fact::Completed { .. } | Fact::Failed { .. } | Fact::Cancelled { .. } | Fact::Expired { .. }
+            Fact::Completed { .. }
+                | Fact::Failed { .. }
+                | Fact::Cancelled { .. }
+                | Fact::Expired { .. }
+                | Fact::Skipped { .. }
         )
     }
 }

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::Ms;
 use crate::attempt::{Attempt, TaskError};
 use crate::class::{Capabilities, Class};
-use crate::id::{ExecutionId, InstanceId};
+use crate::flow::{Member, Node};
+use crate::id::{ExecutionId, FlowId, InstanceId};
 use crate::name::{Kind, LaneName, Namespace, WorkerName};
 use crate::policy::Policy;
 use crate::ready::{Place, ReadyEntry};
@@ -44,6 +45,9 @@ pub struct Spec {
     pub idempotency_until: Option<Ms>,
     pub digest: ContentDigest,
     pub input_bytes: u64,
+    /// What it is in its flow, if it is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<Box<Member>>,
 }
 
 impl Spec {
@@ -102,7 +106,10 @@ pub struct End {
     pub result_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<Cancellation>,
-    /// When retention may remove every trace of it.
+    /// The upstream whose ending made its group impossible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<ExecutionId>,
+    /// When retention may remove every trace of it; a member leaves with its flow.
     pub remove_at: Ms,
 }
 
@@ -110,10 +117,27 @@ pub struct End {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum State {
-    Ready { rank: i64, number: u64, since: Ms },
-    Delayed { until: Ms, reason: Reason },
+    Ready {
+        rank: i64,
+        number: u64,
+        since: Ms,
+    },
+    Delayed {
+        until: Ms,
+        reason: Reason,
+    },
+    /// A member that other members will move.
+    Blocked {
+        reason: Reason,
+    },
     Active(Lease),
-    Held { actor: Box<str>, cause: Box<str>, at: Ms, until: Option<Ms>, reason: Option<Reason> },
+    Held {
+        actor: Box<str>,
+        cause: Box<str>,
+        at: Ms,
+        until: Option<Ms>,
+        reason: Option<Reason>,
+    },
     Ended(End),
 }
 
@@ -186,6 +210,9 @@ pub struct Live {
     pub timer: Option<Ms>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub endings: Vec<LeaseEnding>,
+    /// What it waits for in its flow, and who waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Box<Node>>,
     pub changed_at: Ms,
 }
 
@@ -220,7 +247,8 @@ impl Execution {
     pub fn public_state(&self) -> PublicState {
         match &self.live.state {
             State::Ready { .. } | State::Held { .. } => PublicState::Waiting,
-            State::Delayed { .. } => PublicState::Delayed,
+            State::Delayed { .. } | State::Blocked { reason: Reason::Hedge } => PublicState::Delayed,
+            State::Blocked { .. } => PublicState::WaitingChildren,
             State::Active(_) => PublicState::Active,
             State::Ended(end) => end.state,
         }
@@ -230,7 +258,7 @@ impl Execution {
         match &self.live.state {
             State::Ready { .. } => Reason::WaitingForWorker,
             State::Held { .. } => Reason::PausedByOperator,
-            State::Delayed { reason, .. } => *reason,
+            State::Delayed { reason, .. } | State::Blocked { reason } => *reason,
             State::Active(lease) if lease.cancel.is_some() => Reason::CancelRequested,
             State::Active(_) => Reason::Running,
             State::Ended(end) => end.reason,
@@ -273,6 +301,14 @@ impl Execution {
         let Place { rank, number } = self.place()?;
         let (lane, class) = (self.spec.lane.clone(), self.spec.class());
         Some(ReadyEntry { lane, class, rank, number, execution: self.id })
+    }
+
+    pub fn flow(&self) -> Option<FlowId> {
+        self.spec.member.as_ref().map(|member| member.flow)
+    }
+
+    pub fn node(&self) -> Option<&Node> {
+        self.live.node.as_deref()
     }
 
     /// Checks that a worker's call speaks for the lease that stands now.
@@ -331,7 +367,7 @@ impl Execution {
                     lease.cancel.as_ref().map(|cancel| (cancel.cut_at, Guard::CancelGrace)),
                 ]
             }
-            State::Held { .. } | State::Ended(_) => [None, None, None],
+            State::Blocked { .. } | State::Held { .. } | State::Ended(_) => [None, None, None],
         };
         own.into_iter().flatten().chain(deadline)
     }

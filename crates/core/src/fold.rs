@@ -46,8 +46,9 @@ impl Folded {
 
     /// Applies one event of an execution; `None` before it is created and after it is removed.
     pub fn apply(folded: Option<Folded>, event: &Event) -> Option<Folded> {
-        if let Fact::Created { priority, until, .. } = &event.fact {
-            let (state, reason) = waiting_or_delayed(*until, Reason::WaitingForDelay);
+        if let Fact::Created { priority, until, blocked, .. } = &event.fact {
+            let (state, reason) =
+                blocked.map_or_else(|| waiting_or_delayed(*until, Reason::WaitingForDelay), blocked_by);
             return Some(Folded {
                 state,
                 reason,
@@ -96,20 +97,29 @@ impl Folded {
                 it.spent = *spent;
                 it.losses = *losses;
             }
-            Fact::Cancelled { .. } => set(PublicState::Cancelled, Reason::CancelledByRequest, None),
+            Fact::Cancelled { reason, .. } => {
+                set(PublicState::Cancelled, reason.unwrap_or(Reason::CancelledByRequest), None);
+            }
+            Fact::Skipped { reason, .. } => set(PublicState::Skipped, *reason, None),
+            Fact::Blocked { reason } => {
+                let (state, reason) = blocked_by(*reason);
+                set(state, reason, None);
+            }
             Fact::Expired { reason, spent, losses } => {
                 set(PublicState::Expired, *reason, None);
                 it.spent = *spent;
                 it.losses = *losses;
             }
-            Fact::Replayed { series, .. } => {
-                set(PublicState::Waiting, Reason::WaitingForWorker, None);
+            Fact::Replayed { series, blocked, .. } => {
+                let ready = (PublicState::Waiting, Reason::WaitingForWorker);
+                let (state, reason) = blocked.map_or(ready, blocked_by);
+                set(state, reason, None);
                 it.series = *series;
                 it.spent = 0;
                 it.losses = 0;
             }
             Fact::Held { .. } => set(PublicState::Waiting, Reason::PausedByOperator, None),
-            Fact::Unheld { until, reason, .. } => {
+            Fact::Admitted { until, reason } | Fact::Unheld { until, reason, .. } => {
                 let (state, reason) = waiting_or_delayed(*until, reason.unwrap_or(Reason::WaitingForDelay));
                 set(state, reason, *until);
             }
@@ -122,6 +132,16 @@ impl Folded {
             | Fact::LeaseRevoked { .. }
             | Fact::LeaseReleased { .. }
             | Fact::LeasePaused { .. }
+            | Fact::FlowCreated { .. }
+            | Fact::FlowGrown { .. }
+            | Fact::FlowSealed { .. }
+            | Fact::NodeSealed { .. }
+            | Fact::PolicySet { .. }
+            | Fact::FlowCancelRequested { .. }
+            | Fact::FlowEnded { .. }
+            | Fact::FlowReopened
+            | Fact::FlowTagged { .. }
+            | Fact::FlowRemoved
             | Fact::LaneChanged { .. }
             | Fact::WorkerRegistered { .. }
             | Fact::WorkerDrained { .. }
@@ -131,6 +151,13 @@ impl Folded {
             | Fact::LetterDropped { .. } => {}
         }
         Some(it)
+    }
+}
+
+fn blocked_by(reason: Reason) -> (PublicState, Reason) {
+    match reason {
+        Reason::Hedge => (PublicState::Delayed, reason),
+        _ => (PublicState::WaitingChildren, reason),
     }
 }
 

@@ -109,6 +109,10 @@ uuid_id!(
     ExecutionId
 );
 uuid_id!(
+    /// A graph of executions; its members carry its route.
+    FlowId
+);
+uuid_id!(
     /// One process of a worker; new each start.
     InstanceId
 );

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::Ms;
 use crate::agenda::AgendaKey;
 use crate::class::Class;
-use crate::id::{ExecutionId, InstanceId};
+use crate::flow::{EdgeKey, ListKey};
+use crate::id::{ExecutionId, FlowId, InstanceId};
 use crate::name::{LaneName, Namespace};
 use crate::ready::Place;
 
@@ -31,6 +32,8 @@ pub enum Key {
     Dedup(DedupKey),
     Lane(LaneName),
     Worker(InstanceId),
+    Flow(FlowId),
+    Edge(EdgeKey),
     /// A message in the agenda; the other entries follow from records.
     Message(AgendaKey),
 }
@@ -46,6 +49,12 @@ pub enum Ask {
         lane: LaneName,
         class: Class,
         after: Place,
+        limit: usize,
+    },
+    /// The next entries of a list of a graph, with the edges they stand for and the executions they lead to.
+    List {
+        list: ListKey,
+        after: u64,
         limit: usize,
     },
     /// The entries due after a time, at least `limit` if there are so many, never splitting a millisecond.

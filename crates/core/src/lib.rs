@@ -1,6 +1,6 @@
 //! The rules of FlowFabric.
 //!
-//! Everything the system promises about executions, leases, retries, timeouts, lanes and workers is decided
+//! Everything the system promises about executions, leases, retries, timeouts, flows, lanes and workers is decided
 //! here, by [`decide`]: a pure function from a partition's state, a time and a command to a
 //! reply and a set of changes. There is no I/O, no clock and no randomness in this crate; time, new ids and
 //! random seeds arrive inside commands.
@@ -8,6 +8,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | what is stored | [`execution`], [`attempt`], [`lane`], [`worker`], [`agenda`], [`ready`] |
+//! | graphs of executions | [`flow`] |
 //! | submissions inside an application's own transaction | [`inbox`] |
 //! | what can be asked, and the answers | [`commands`], [`reply`], [`rejection`] |
 //! | what is written | [`change`], [`event`], and [`fold`] that reads events back into states |
@@ -22,6 +23,7 @@ pub mod commands;
 pub mod duration;
 pub mod event;
 pub mod execution;
+pub mod flow;
 pub mod fold;
 pub mod id;
 pub mod inbox;
@@ -43,7 +45,8 @@ pub mod workspace;
 
 pub use commands::{Command, decide};
 pub use execution::Execution;
-pub use id::{CommitId, ExecutionId, InstanceId, PartitionId, Route, ServerId};
+pub use flow::Flow;
+pub use id::{CommitId, ExecutionId, FlowId, InstanceId, PartitionId, Route, ServerId};
 pub use name::{Capability, Kind, LaneName, Namespace, WorkerName};
 pub use payload::Payload;
 pub use policy::Policy;

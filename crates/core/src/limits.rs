@@ -19,6 +19,10 @@ pub struct Limits {
     pub error_bytes_max: usize,
     pub progress_message_bytes_max: usize,
     pub batch_items_max: usize,
+    /// How many nodes, and how many edges, one call may add to a flow.
+    pub flow_items_max: usize,
+    /// How many edges one commit follows from what has ended or been decided; the agenda follows the rest.
+    pub cascade_edges_max: usize,
     /// How far ahead a delay, a deadline or a timeout may reach.
     pub horizon_ms_max: Ms,
     /// How long an idempotency key returns the first execution.
@@ -41,6 +45,8 @@ impl Default for Limits {
             error_bytes_max: 16 << 10,
             progress_message_bytes_max: 1 << 10,
             batch_items_max: 10_000,
+            flow_items_max: 1_000,
+            cascade_edges_max: 1_000,
             horizon_ms_max: 10 * 366 * DAY_MS,
             idempotency_window_ms: DAY_MS,
             retention_ms: 7 * DAY_MS,

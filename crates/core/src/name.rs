@@ -1,4 +1,4 @@
-//! Names that have been checked: lanes, kinds, namespaces, capabilities, workers.
+//! Names that have been checked: lanes, kinds, namespaces, capabilities, workers, nodes and fields.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -109,6 +109,14 @@ name!(
 name!(
     /// The name of a worker program.
     WorkerName, "worker", 128, "printable characters without blanks", |c: char| !c.is_whitespace() && !c.is_control()
+);
+name!(
+    /// What a node is called within its flow.
+    NodeName, "name", 128, "printable characters without blanks and commas", word
+);
+name!(
+    /// Under which name an input gets a result of another node.
+    FieldName, "field", 64, "letters, digits and '_'", |c: char| c.is_ascii_alphanumeric() || c == '_'
 );
 
 impl Default for LaneName {

@@ -6,7 +6,8 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use crate::Ms;
-use crate::id::ExecutionId;
+use crate::flow::FlowState;
+use crate::id::{ExecutionId, FlowId};
 use crate::name::LaneName;
 use crate::state::{PublicState, Reason};
 
@@ -73,6 +74,34 @@ pub enum Rejection {
     WorkerDraining { instance: String },
     #[error("worker instance {instance} was declared dead at {at}; register a new instance")]
     WorkerDead { instance: String, at: Ms },
+    #[error("flow {flow} is {state} and takes no more nodes or edges")]
+    FlowClosed { flow: FlowId, state: FlowState },
+    #[error("flow {flow} has ended as {state}; only a flow that has not ended can be changed so")]
+    FlowEnded { flow: FlowId, state: FlowState },
+    #[error("the id {flow} was used for another flow; use a new id, or the same content")]
+    FlowMismatch { flow: FlowId },
+    #[error("flow {flow} was cancelled; {verb} is not possible any more")]
+    FlowCancelled { flow: FlowId, verb: &'static str },
+    #[error("flow {flow} is at revision {revision}, not {expected}; look at it again and repeat the change")]
+    RevisionMismatch { flow: FlowId, revision: u64, expected: u64 },
+    #[error("execution {execution} is not a member of flow {flow}; an edge joins two members of one flow")]
+    OtherFlow { execution: ExecutionId, flow: FlowId },
+    #[error("node {node} takes no more inbound edges; add edges with their node, or add the node open")]
+    GroupClosed { node: ExecutionId },
+    #[error("there is an edge from {upstream} to {downstream} already")]
+    DuplicateEdge { upstream: ExecutionId, downstream: ExecutionId },
+    #[error("the edge from {upstream} to {downstream} closes a cycle; a flow has none")]
+    Cycle { upstream: ExecutionId, downstream: ExecutionId },
+    #[error("the policy of node {node} was fixed with its first edge")]
+    PolicyFixed { node: ExecutionId },
+    #[error("node {node} asks for {k} inbound edges and has {total}; allowed are 1 to {total}")]
+    QuorumImpossible { node: ExecutionId, k: u32, total: u32 },
+    #[error(
+        "execution {execution} was skipped because of others; replay the upstream that did not end as needed"
+    )]
+    SkippedByOthers { execution: ExecutionId },
+    #[error("execution {execution} is a member of flow {flow} and leaves only with it")]
+    InFlow { execution: ExecutionId, flow: FlowId },
     #[error("message {number} from partition {from} arrived before {expected}; send that one first")]
     MessageGap { from: u16, number: u64, expected: u64 },
 }
@@ -94,6 +123,19 @@ impl Rejection {
             Rejection::WorkerUnknown { .. } => "worker_unknown",
             Rejection::WorkerDraining { .. } => "worker_draining",
             Rejection::WorkerDead { .. } => "worker_dead",
+            Rejection::FlowClosed { .. } => "flow_closed",
+            Rejection::FlowEnded { .. } => "flow_ended",
+            Rejection::FlowMismatch { .. } => "flow_mismatch",
+            Rejection::FlowCancelled { .. } => "flow_cancelled",
+            Rejection::RevisionMismatch { .. } => "revision_mismatch",
+            Rejection::OtherFlow { .. } => "other_flow",
+            Rejection::GroupClosed { .. } => "group_closed",
+            Rejection::DuplicateEdge { .. } => "duplicate_edge",
+            Rejection::Cycle { .. } => "cycle",
+            Rejection::PolicyFixed { .. } => "policy_fixed",
+            Rejection::QuorumImpossible { .. } => "quorum_impossible",
+            Rejection::SkippedByOthers { .. } => "skipped_by_others",
+            Rejection::InFlow { .. } => "in_flow",
             Rejection::MessageGap { .. } => "message_gap",
         }
     }

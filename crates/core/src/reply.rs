@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::Ms;
 use crate::execution::{CancelRequest, Execution, How};
+use crate::flow::Flow;
 use crate::id::{ExecutionId, PartitionId};
 use crate::inbox::Fate;
 use crate::rejection::Rejection;
@@ -46,6 +47,22 @@ pub enum Reply {
     Lane {
         lane: Arc<crate::lane::Lane>,
         deliveries: Vec<Delivery>,
+    },
+    /// A flow as it is after the change; `existing` if the change had been made before.
+    Flow {
+        flow: Arc<Flow>,
+        existing: bool,
+    },
+    FlowCancelled {
+        flow: Arc<Flow>,
+        /// Some of its members, in the order in which they were added.
+        members: Vec<ExecutionId>,
+        /// Where the next page of members starts; absent when there are no more.
+        next: Option<u64>,
+    },
+    /// The policy of a group is what was asked for, now or since before.
+    PolicySet {
+        already: bool,
     },
     /// An agenda entry had its effect, or had become pointless.
     Fired {

@@ -73,6 +73,12 @@ words!(
         DeadlinePassed = "deadline_passed",
         ScheduleToStartPassed = "schedule_to_start_passed",
         LeaseLost = "lease_lost",
+        WaitingForDependencies = "waiting_for_dependencies",
+        Hedge = "hedge",
+        SiblingQuorumSatisfied = "sibling_quorum_satisfied",
+        SiblingQuorumImpossible = "sibling_quorum_impossible",
+        FlowCancelled = "flow_cancelled",
+        DependenciesImpossible = "dependencies_impossible",
     }
 );
 

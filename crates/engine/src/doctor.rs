@@ -113,6 +113,9 @@ fn look_at(execution: &Execution, side: &mut Side, problems: &mut Vec<String>) {
     if let Some(due) = execution.live.timer {
         side.timers.add(AgendaKey { due, subject: Subject::Timer(execution.id) });
     }
+    if let Some(passing) = execution.node().and_then(|node| node.passing) {
+        side.timers.add(AgendaKey { due: passing.since, subject: Subject::Cascade(execution.id) });
+    }
     if let Some(lease) = execution.lease() {
         side.leases.add((lease.instance, execution.id));
     }
@@ -151,7 +154,8 @@ async fn read(store: &dyn Store, partition: PartitionId) -> Result<Side, StoreEr
     loop {
         let loaded = store.load(partition, vec![Ask::Agenda { after, limit: PAGE }]).await?;
         let Some(Answer::Agenda { entries, reached }) = loaded.answers.into_iter().next() else { break };
-        let timers = entries.iter().filter(|entry| matches!(entry.key.subject, Subject::Timer(_)));
+        let of_executions = |subject| matches!(subject, Subject::Timer(_) | Subject::Cascade(_));
+        let timers = entries.iter().filter(|entry| of_executions(entry.key.subject));
         timers.for_each(|entry| side.timers.add(entry.key));
         if reached == Ms::MAX {
             break;

@@ -37,6 +37,19 @@ pub fn explain(execution: &Execution, opening: &Opening, now: Ms) -> Explanation
             let left = duration::show((until - now).max(0));
             gate("delay", true, format!("not before {until}, in {left} ({})", execution.reason()));
         }
+        State::Blocked { .. } => {
+            let group = execution.node().map(|node| &node.group);
+            let (satisfied, need) =
+                group.map_or((0, 0), |group| (group.satisfied, group.join.need(group.total)));
+            let pending = group.map_or(0, |group| group.pending());
+            let open = execution.node().is_some_and(|node| node.open);
+            let more = if open { "; it is open and may get more, so seal it or its flow" } else { "" };
+            gate(
+                "dependencies",
+                true,
+                format!("{satisfied} of {need} needed are satisfied, {pending} have not ended{more}"),
+            );
+        }
         State::Held { actor, cause, at, .. } => {
             gate("hold", true, format!("held since {at} by {actor:?}: {cause:?}; unhold it to go on"));
         }

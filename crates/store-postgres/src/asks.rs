@@ -7,13 +7,14 @@ use ff_core::agenda::{AgendaEntry, AgendaKey};
 use ff_core::change::{EndedEntry, Header};
 use ff_core::class::Class;
 use ff_core::execution::Execution;
+use ff_core::flow::EdgeKey;
 use ff_core::inbox::{DeadLetter, Posted};
 use ff_core::key::{Ask, Dedup, DedupKey, Key};
 use ff_core::message::{Link, Message};
 use ff_core::payload::Payload;
 use ff_core::ready::Place;
 use ff_core::workspace::{Answer, Missed, Opening, SweepPage};
-use ff_core::{CommitId, ExecutionId, InstanceId, LaneName, Ms, Namespace, PartitionId};
+use ff_core::{CommitId, ExecutionId, FlowId, InstanceId, LaneName, Ms, Namespace, PartitionId};
 use ff_store::{COMMITS_TOLD, KEYS_TOLD, Loaded, Version};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,6 +22,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::columns::{int, subject_id};
+use crate::graph;
 use crate::records::{Read, ReadError, class, column, count, execution, json as parse, lane, subject};
 
 /// A sweep looks at no more packs of events than this at once, however much is old enough.
@@ -43,6 +45,11 @@ pub(crate) fn encode(asks: &[Ask]) -> (Vec<Uuid>, Option<String>) {
             }
             Ask::Record(Key::Lane(name)) => json!({ "ask": place, "is": "lane", "name": name }),
             Ask::Record(Key::Worker(id)) => json!({ "ask": place, "is": "worker", "id": id }),
+            Ask::Record(Key::Flow(id)) => json!({ "ask": place, "is": "flow", "id": id }),
+            Ask::Record(Key::Edge(EdgeKey { upstream, downstream })) => json!({
+                "ask": place, "is": "edge", "upstream": upstream, "downstream": downstream,
+            }),
+            Ask::List { list, after, limit } => graph::ask(place, *list, *after, *limit),
             Ask::Opening => json!({ "ask": place, "is": "opening" }),
             Ask::Ready { lane, class, after, limit } => json!({
                 "ask": place, "is": "ready", "lane": lane, "class": class.to_string(), "rank": after.rank,
@@ -159,6 +166,27 @@ fn decode_one(ask: Ask, lines: &[Line<'_>], header: Header) -> Read<Answer> {
         Ask::Record(Key::Dedup(key)) => Answer::Dedup(key, first.map(dedup).transpose()?),
         Ask::Record(Key::Lane(name)) => Answer::Lane(name, first.map(|it| record("lane", it)).transpose()?),
         Ask::Record(Key::Worker(id)) => Answer::Worker(id, first.map(|it| record("worker", it)).transpose()?),
+        Ask::Record(Key::Flow(id)) => {
+            let flow = first.map(|line| graph::flow(id, line.s()?, line.t()?));
+            Answer::Flow(id, flow.transpose()?)
+        }
+        Ask::Record(Key::Edge(key)) => {
+            Answer::Edge(key, first.map(|line| graph::edge(line.s()?)).transpose()?)
+        }
+        Ask::List { list, after, limit } => {
+            let (mut entries, mut edges, mut executions) = (Vec::new(), Vec::new(), Vec::new());
+            for line in lines {
+                let id = line.a()?;
+                entries.push((count(line.0, 4)?, ExecutionId(id)));
+                if let Some(bytes) = column::<Option<&[u8]>>(line.0, 9)? {
+                    edges.push(graph::edge(&String::from_utf8_lossy(bytes))?);
+                }
+                if column::<Option<&str>>(line.0, 7)?.is_some() {
+                    executions.push(execution(id, line.s()?, line.t()?)?);
+                }
+            }
+            Answer::List { list, after, limit, entries, edges, executions }
+        }
         Ask::Opening => Answer::Opening(Box::new(opening(lines, header)?)),
         Ask::Ready { lane, class, limit, .. } => {
             let (mut entries, mut executions) = (Vec::new(), Vec::new());
@@ -248,7 +276,9 @@ fn missed(lines: &[Line<'_>], header: Header) -> Read<Option<Missed>> {
     }
     missed.executions.sort_unstable_by_key(|(id, _)| *id);
     missed.ended.sort_unstable();
-    let others = missed.dedup.len() + missed.lanes.len() + missed.workers.len() + missed.messages.len();
+    let graph = missed.flows.len() + missed.edges.len();
+    let settings = missed.lanes.len() + missed.workers.len();
+    let others = missed.dedup.len() + settings + graph + missed.messages.len();
     let executions = missed.executions.len() + missed.ended.len();
     Ok((executions + others <= KEYS_TOLD).then_some(missed))
 }
@@ -264,6 +294,8 @@ fn other(key: Key, line: &Line<'_>) -> Read<Answer> {
         }
         Key::Lane(name) => Answer::Lane(name, there.map(|it| parse("lane", it)).transpose()?.map(Arc::new)),
         Key::Worker(id) => Answer::Worker(id, there.map(|it| parse("worker", it)).transpose()?.map(Arc::new)),
+        Key::Flow(id) => Answer::Flow(id, there.map(|it| graph::whole_flow(id, it)).transpose()?),
+        Key::Edge(key) => Answer::Edge(key, there.map(graph::edge).transpose()?),
         Key::Message(key) => {
             Answer::Message(key, there.map(|it| parse("message", it)).transpose()?.map(Arc::new))
         }
@@ -314,6 +346,7 @@ fn sweep(lines: &[Line<'_>]) -> Read<SweepPage> {
             "ended" => {
                 page.ended.push(EndedEntry { remove_at: line.i()?, execution: ExecutionId(line.a()?) });
             }
+            "ended_flow" => page.flows.push((line.i()?, FlowId(line.a()?))),
             "expired" => {
                 let namespace = Namespace::parse(line.s()?)
                     .map_err(|error| ReadError::Unreadable("namespace", error.to_string()))?;

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use uuid::Uuid;
 
+use crate::graph;
 use crate::keys::{KEPT_MS, KEPT_VERSIONS, Packed, pack};
 
 /// Old commit rows go in steps: every so many commits, at most twice as many rows.
@@ -119,6 +120,7 @@ columns! {
         namespace: &'a str, TEXT_ARRAY; lane: &'a str, TEXT_ARRAY; kind: &'a str, TEXT_ARRAY;
         spec: String, TEXT_ARRAY; changed_at: i64, INT8_ARRAY; state: &'a str, TEXT_ARRAY;
         reason: &'a str, TEXT_ARRAY; live: String, TEXT_ARRAY; holder: Option<Uuid>, UUID_ARRAY;
+        flow: Option<Uuid>, UUID_ARRAY; member: Option<i64>, INT8_ARRAY;
     }
     /// Executions that were there.
     xu: Updated {
@@ -256,6 +258,9 @@ impl<'a> Columns<'a> {
                     self.xi.reason.push(it.reason().word());
                     self.xi.live.push(text(&it.live, 256)?);
                     self.xi.holder.push(holder(it));
+                    let member = it.spec.member.as_ref();
+                    self.xi.flow.push(member.map(|member| member.flow.0));
+                    self.xi.member.push(member.map(|member| int(member.number)));
                 }
                 ExecutionChange::Update(it) => {
                     self.xu.partition.push(partition);
@@ -374,6 +379,10 @@ struct Rare {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     links: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    flows: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    edges: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     trims: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     inbox: Vec<Value>,
@@ -387,8 +396,10 @@ struct Rare {
 
 impl Rare {
     fn is_empty(&self) -> bool {
-        let Rare { attempts, lanes, workers, links, trims, inbox, letters, prune, zeros } = self;
-        [attempts, lanes, workers, links, trims, inbox, letters, prune, zeros].iter().all(|it| it.is_empty())
+        let Rare { attempts, lanes, workers, links, flows, edges, trims, inbox, letters, prune, zeros } =
+            self;
+        let lists = [attempts, lanes, workers, links, flows, edges, trims, inbox, letters, prune, zeros];
+        lists.iter().all(|it| it.is_empty())
     }
 
     fn settings(&mut self, partition: i32, changes: &Changes) -> Encoded {
@@ -416,6 +427,10 @@ impl Rare {
                 "partition": partition, "peer": link.peer, "sent": link.sent, "received": link.received,
             }));
         }
+        for flow in graph::flow_rows(partition, changes) {
+            self.flows.push(flow?);
+        }
+        self.edges.extend(graph::edge_rows(partition, changes));
         for (number, fate) in &changes.inbox {
             let reason = match fate {
                 Fate::Taken => None,
@@ -446,7 +461,8 @@ fn text<T: Serialize + ?Sized>(value: &T, room: usize) -> Result<String, serde_j
 /// A subject as an id: a message's is where it goes and its number.
 pub(crate) fn subject_id(subject: &Subject) -> Uuid {
     match subject {
-        Subject::Timer(id) => id.0,
+        Subject::Timer(id) | Subject::Cascade(id) => id.0,
+        Subject::Members(id) => id.0,
         Subject::WorkerTimer(id) | Subject::WorkerLeases(id) => id.0,
         Subject::Sweep => Uuid::nil(),
         Subject::Deliver { to, number } => Uuid::from_u64_pair(u64::from(to.0), *number),

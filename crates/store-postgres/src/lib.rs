@@ -16,6 +16,7 @@ mod address;
 mod asks;
 mod columns;
 mod error;
+mod graph;
 mod keys;
 mod link;
 mod migrate;

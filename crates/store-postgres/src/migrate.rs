@@ -30,8 +30,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     scripts: &[
         include_str!("../sql/migrations/0001/0_clock.sql"),
         include_str!("../sql/migrations/0001/1_tables.sql"),
+        include_str!("../sql/migrations/0001/1_flows.sql"),
         include_str!("../sql/migrations/0001/2_commit.sql"),
+        include_str!("../sql/migrations/0001/2_flows.sql"),
         include_str!("../sql/migrations/0001/3_load.sql"),
+        include_str!("../sql/migrations/0001/3_flows.sql"),
         include_str!("../sql/migrations/0001/4_reads.sql"),
         include_str!("../sql/migrations/0001/5_servers.sql"),
         include_str!("../sql/migrations/0001/6_submit.sql"),

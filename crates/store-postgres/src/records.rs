@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ff_core::agenda::Subject;
 use ff_core::class::Class;
 use ff_core::execution::{Execution, Live, Spec};
-use ff_core::{ExecutionId, InstanceId, LaneName, PartitionId};
+use ff_core::{ExecutionId, FlowId, InstanceId, LaneName, PartitionId};
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
@@ -62,6 +62,8 @@ pub(crate) fn subject(kind: &str, id: Uuid) -> Read<Subject> {
         "worker_timer" => Subject::WorkerTimer(InstanceId(id)),
         "worker_leases" => Subject::WorkerLeases(InstanceId(id)),
         "sweep" => Subject::Sweep,
+        "cascade" => Subject::Cascade(ExecutionId(id)),
+        "members" => Subject::Members(FlowId(id)),
         "deliver" => {
             let (to, number) = id.as_u64_pair();
             let to = u16::try_from(to).map_err(|error| ReadError::Unreadable("agenda", error.to_string()))?;
@@ -84,6 +86,8 @@ mod tests {
             Subject::WorkerTimer(InstanceId::from_parts(4, Route(5), 6)),
             Subject::WorkerLeases(InstanceId::from_parts(4, Route(5), 6)),
             Subject::Sweep,
+            Subject::Cascade(ExecutionId::from_parts(1, Route(2), 3)),
+            Subject::Members(FlowId::from_parts(4, Route(5), 6)),
             Subject::Deliver { to: PartitionId(65_000), number: u64::MAX },
         ] {
             assert_eq!(super::subject(subject.kind(), subject_id(&subject)).unwrap(), subject);

@@ -57,10 +57,11 @@ macro_rules! statements {
 }
 
 statements!(
-    add_count add_ready_count delete_agenda delete_attempts delete_dead_letter delete_dedup delete_ended delete_execution
+    add_count add_ready_count delete_agenda delete_attempts delete_dead_letter delete_dedup delete_edge delete_ended delete_execution
+    delete_flow
     delete_lane delete_payloads delete_posted delete_ready delete_turn delete_worker delete_zero_counts delete_zero_ready_counts
     insert_commit insert_execution insert_ready newest_commit prune_commits put_agenda put_attempt put_dead_letter put_dedup
-    put_ended put_lane put_link put_payload put_turn put_worker repost_dead_letter turn update_execution
+    put_edge put_ended put_flow put_lane put_link put_payload put_turn put_worker repost_dead_letter turn update_execution
 );
 
 /// Runs a statement, and notes it if somebody listens.
@@ -143,6 +144,7 @@ impl<'c> Apply<'c> {
         let changes = &commit.changes;
         self.executions(partition, changes)?;
         self.lists(partition, changes)?;
+        self.graph(partition, changes)?;
         self.settings(partition, changes)?;
         self.counters(partition, changes)?;
         self.ran += self.events.append(partition, &changes.events, &mut self.json, &mut self.tape)?;
@@ -189,6 +191,8 @@ impl<'c> Apply<'c> {
                 execution.reason().word(),
                 execution.live.changed_at,
                 execution.lease().map(|lease| lease.instance.0.as_bytes()),
+                spec.member.as_ref().map(|member| member.flow.0.as_bytes()),
+                spec.member.as_ref().map(|member| int(member.number)),
                 Text(&self.spec),
                 Text(&self.json),
             ]
@@ -275,6 +279,59 @@ impl<'c> Apply<'c> {
                 }
                 Fate::Dropped => run!(self, delete_dead_letter, place)?,
             };
+        }
+        Ok(())
+    }
+
+    fn graph(&mut self, partition: i64, changes: &Changes) -> rusqlite::Result<()> {
+        for (id, flow) in &changes.flows {
+            let Some(flow) = flow else {
+                run!(self, delete_flow, params![id.0.as_bytes()])?;
+                continue;
+            };
+            encode(&mut self.spec, &*flow.spec)?;
+            encode(&mut self.json, &flow.live)?;
+            run!(
+                self,
+                put_flow,
+                params![
+                    id.0.as_bytes(),
+                    partition,
+                    flow.spec.namespace.as_str(),
+                    flow.spec.kind.as_str(),
+                    flow.spec.created_at,
+                    flow.state().word(),
+                    int(flow.live.revision),
+                    flow.live.changed_at,
+                    flow.live.end.as_ref().map(|end| end.remove_at),
+                    Text(&self.spec),
+                    Text(&self.json),
+                ]
+            )?;
+        }
+        for (key, edge) in &changes.edges {
+            let (upstream, downstream) = (key.upstream.0.as_bytes(), key.downstream.0.as_bytes());
+            let Some(edge) = edge else {
+                run!(self, delete_edge, params![upstream, downstream])?;
+                continue;
+            };
+            run!(
+                self,
+                put_edge,
+                params![
+                    upstream,
+                    downstream,
+                    partition,
+                    edge.flow.0.as_bytes(),
+                    int(edge.number),
+                    edge.on.word(),
+                    edge.field.as_ref().map(|field| field.as_str()),
+                    edge.counted.map(|ending| ending.word()),
+                    edge.needed,
+                    edge.created_at,
+                    &*edge.created_by,
+                ]
+            )?;
         }
         Ok(())
     }
@@ -377,7 +434,10 @@ pub(crate) struct SubjectColumn<'a>(pub(crate) &'a Subject);
 impl ToSql for SubjectColumn<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(match self.0 {
-            Subject::Timer(id) => ToSqlOutput::Borrowed(ValueRef::Blob(id.0.as_bytes())),
+            Subject::Members(id) => ToSqlOutput::Borrowed(ValueRef::Blob(id.0.as_bytes())),
+            Subject::Timer(id) | Subject::Cascade(id) => {
+                ToSqlOutput::Borrowed(ValueRef::Blob(id.0.as_bytes()))
+            }
             Subject::WorkerTimer(id) | Subject::WorkerLeases(id) => {
                 ToSqlOutput::Borrowed(ValueRef::Blob(id.0.as_bytes()))
             }

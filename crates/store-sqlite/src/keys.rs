@@ -32,8 +32,11 @@ impl PackedKeys {
         let dedup = changes.dedup.iter().map(|(key, _)| Key::Dedup(key.clone()));
         let lanes = changes.lanes.iter().map(|(name, _)| Key::Lane(name.clone()));
         let workers = changes.workers.iter().map(|(id, _)| Key::Worker(*id));
+        let flows = changes.flows.iter().map(|(id, _)| Key::Flow(*id));
+        let edges = changes.edges.iter().map(|(key, _)| Key::Edge(*key));
         let messages = changes.messages().map(Key::Message);
-        let others: Vec<Key> = dedup.chain(lanes).chain(workers).chain(messages).collect();
+        let others: Vec<Key> =
+            dedup.chain(lanes).chain(workers).chain(flows).chain(edges).chain(messages).collect();
         if !others.is_empty() {
             serde_json::to_writer(&mut self.others, &others)?;
         }

@@ -22,6 +22,7 @@ mod backup;
 mod checkpoint;
 mod error;
 mod events;
+mod graph;
 mod inbox;
 mod keys;
 mod listing;

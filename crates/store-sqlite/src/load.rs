@@ -9,7 +9,7 @@ use ff_core::key::{Ask, Dedup, DedupKey, Key};
 use ff_core::message::{Link, Message};
 use ff_core::ready::Place;
 use ff_core::workspace::{Answer, Missed, Opening, SweepPage};
-use ff_core::{ExecutionId, InstanceId, LaneName, Ms, Namespace, PartitionId};
+use ff_core::{ExecutionId, FlowId, InstanceId, LaneName, Ms, Namespace, PartitionId};
 use ff_store::Version;
 use rusqlite::params;
 
@@ -34,6 +34,7 @@ impl Reads<'_> {
             Ask::Record(key) => self.record(partition, key),
             Ask::Opening => self.opening(partition),
             Ask::Ready { lane, class, after, limit } => self.ready(partition, lane, class, after, limit),
+            Ask::List { list, after, limit } => self.list(partition, list, after, limit),
             Ask::Agenda { after, limit } => self.agenda(partition, after, limit),
             Ask::Changes { since } => self.missed(partition, since),
             Ask::Sweep { now, events_before, limit } => self.sweep(partition, now, events_before, limit),
@@ -78,6 +79,8 @@ impl Reads<'_> {
                 };
                 Ok(Answer::Worker(instance, found))
             }
+            Key::Flow(id) => self.flow(partition, id),
+            Key::Edge(key) => self.edge(partition, key),
             Key::Message(key) => {
                 let AgendaKey { due, subject } = &key;
                 let ask = params![partition, due, subject.kind(), SubjectColumn(subject)];
@@ -198,6 +201,11 @@ impl Reads<'_> {
         while let Some(row) = rows.next()? {
             let dedup = Dedup { execution: ExecutionId(id(row, 2)?), expires_at: row.get(3)? };
             page.dedup.push((dedup_key(text(row, 0)?, text(row, 1)?)?, dedup));
+        }
+        drop(rows);
+        let mut rows = self.sql.flows_ended.query(params![partition, now, limit])?;
+        while let Some(row) = rows.next()? {
+            page.flows.push((row.get(0)?, FlowId(id(row, 1)?)));
         }
         drop(rows);
         let (below, first_kept) = self.events_older_than(partition, events_before)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ff_core::agenda::Subject;
 use ff_core::class::Class;
 use ff_core::execution::{Execution, Live, Spec};
-use ff_core::{CommitId, ExecutionId, InstanceId, LaneName};
+use ff_core::{CommitId, ExecutionId, FlowId, InstanceId, LaneName};
 use ff_store::Version;
 use rusqlite::Row;
 use rusqlite::types::{FromSqlError, ValueRef};
@@ -79,6 +79,12 @@ pub(crate) fn subject(row: &Row<'_>, kind: usize, subject: usize) -> Read<Subjec
     let found = match (kind, row.get_ref(subject)?) {
         ("timer", ValueRef::Blob(bytes)) => {
             Uuid::from_slice(bytes).ok().map(|id| Subject::Timer(ExecutionId(id)))
+        }
+        ("cascade", ValueRef::Blob(bytes)) => {
+            Uuid::from_slice(bytes).ok().map(|id| Subject::Cascade(ExecutionId(id)))
+        }
+        ("members", ValueRef::Blob(bytes)) => {
+            Uuid::from_slice(bytes).ok().map(|id| Subject::Members(FlowId(id)))
         }
         ("worker_timer", ValueRef::Blob(bytes)) => {
             Uuid::from_slice(bytes).ok().map(|id| Subject::WorkerTimer(InstanceId(id)))

@@ -10,8 +10,11 @@ use uuid::Uuid;
 pub(crate) const APPLICATION_ID: i64 = 0x4646_6162;
 
 /// In order; the position from 1 is the schema's number. A released migration never changes.
-pub(crate) const MIGRATIONS: &[&str] =
-    &[include_str!("../sql/migrations/0001_initial.sql"), include_str!("../sql/migrations/0002_inbox.sql")];
+pub(crate) const MIGRATIONS: &[&str] = &[
+    include_str!("../sql/migrations/0001_initial.sql"),
+    include_str!("../sql/migrations/0002_inbox.sql"),
+    include_str!("../sql/migrations/0003_flows.sql"),
+];
 
 /// The number of the schema this program knows.
 pub(crate) fn newest() -> i64 {

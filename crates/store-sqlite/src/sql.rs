@@ -14,18 +14,18 @@ macro_rules! statements {
 
 pub(crate) mod write {
     statements!("write":
-        add_count add_ready_count delete_agenda delete_attempts delete_dead_letter delete_dedup delete_ended
-        delete_events_below delete_execution delete_lane delete_payloads delete_posted delete_ready delete_server
+        add_count add_ready_count delete_agenda delete_attempts delete_dead_letter delete_dedup delete_edge delete_ended
+        delete_events_below delete_execution delete_flow delete_lane delete_payloads delete_posted delete_ready delete_server
         delete_turn delete_worker delete_zero_counts delete_zero_ready_counts events_across insert_commit insert_events
-        insert_execution insert_ready newest_commit prune_commits put_agenda put_attempt put_dead_letter put_dedup put_ended
+        insert_execution insert_ready newest_commit prune_commits put_agenda put_attempt put_dead_letter put_dedup put_edge put_ended put_flow
         put_lane put_link put_payload put_server put_turn put_worker repost_dead_letter turn update_execution
     );
 }
 
 pub(crate) mod read {
     statements!("read":
-        agenda attempts commit_id commits_after counts dead_letters dedup dedup_expired ended events_at_or_after
-        events_from execution executions_newest_first executions_oldest_first has_posted inbox lane lanes leases links
+        agenda attempts commit_id commits_after counts dead_letters dedup dedup_expired edge edges_from_upstreams edges_to_downstreams ended events_at_or_after
+        events_from execution executions_newest_first executions_oldest_first flow flows_ended has_posted inbox lane lanes leases links members
         message newest_commit next_due next_removal oldest_event payload ready ready_counts servers worker workers
     );
 }

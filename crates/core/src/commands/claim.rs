@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use super::Decision;
+use super::flows::{withdraw, withdraw_loser, withdrawn};
 use super::lifecycle::holder;
 use crate::Ms;
 use crate::attempt::Attempt;
@@ -18,7 +19,7 @@ use crate::name::{Kind, LaneName, Namespace, WorkerName};
 use crate::ready::Place;
 use crate::rejection::Rejection;
 use crate::reply::Reply;
-use crate::state::AttemptOutcome;
+use crate::state::{AttemptOutcome, Reason};
 use crate::worker::WorkerMode;
 use crate::workspace::{Stop, Workspace};
 
@@ -71,6 +72,10 @@ impl Claim {
         let mut claimed = Vec::with_capacity(picked.len());
         for id in picked {
             let execution = (**ws.require(id)?).clone();
+            if let Some(reason) = withdrawn(ws, &execution)? {
+                withdraw_late(ws, &execution, now, reason)?;
+                continue;
+            }
             self.start(ws, execution, now);
             claimed.push(ws.require(id)?.clone());
         }
@@ -198,6 +203,18 @@ impl Claim {
 
 fn refill(lane: &LaneName, class: &Class, after: Place) -> Ask {
     Ask::Ready { lane: lane.clone(), class: class.clone(), after, limit: REFILL }
+}
+
+/// Ends a member that was ready but must not start any more; the agenda would have come to it later.
+fn withdraw_late(ws: &mut Workspace, member: &Execution, now: Ms, reason: Reason) -> Result<(), Stop> {
+    let cancel = match member.flow() {
+        Some(flow) if reason == Reason::FlowCancelled => ws.require_flow(flow)?.live.cancel.clone(),
+        _ => None,
+    };
+    match cancel {
+        Some(cancel) => withdraw(ws, member.id, now, &cancel.by, reason),
+        None => withdraw_loser(ws, member.id, now, reason),
+    }
 }
 
 #[cfg(test)]

@@ -161,27 +161,13 @@ impl Create {
         if lane.mode == LaneMode::Draining {
             return Err(Rejection::LaneDraining { lane: self.lane.clone() }.into());
         }
-        let deadline_at = self.deadline.map(|when| when.resolve(from));
-        if let Some(at) = deadline_at.filter(|at| *at <= now) {
-            return Err(
-                Invalid::new("deadline", format!("is {at}, which has passed; it is {now} now")).into()
-            );
-        }
-        let until = self.start.map(|when| when.resolve(from)).filter(|at| *at > now);
-        if let (Some(until), Some(deadline)) = (until, deadline_at)
-            && until >= deadline
-        {
-            let problem = format!("is {deadline}, before the start at {until}; it would never run");
-            return Err(Invalid::new("deadline", problem).into());
-        }
+        let (deadline_at, until) = self.times(now, from)?;
         let idempotency_until =
             self.idempotency_key.as_ref().map(|_| now.saturating_add(ws.limits.idempotency_window_ms));
         let mut execution = self.build(now, digest, deadline_at, idempotency_until);
-        let number = ws.emit(
-            &execution,
-            now,
-            Fact::Created { kind: self.kind.clone(), priority: self.priority, until },
-        );
+        let kind = self.kind.clone();
+        let fact = Fact::Created { kind, priority: self.priority, until, blocked: None };
+        let number = ws.emit(&execution, now, fact);
         match until {
             Some(until) => {
                 execution.live.state = State::Delayed { until, reason: Reason::WaitingForDelay };
@@ -194,6 +180,22 @@ impl Create {
         ws.put_payload(PayloadKey { execution: self.id, slot: Slot::Input }, self.input.clone());
         ws.put_execution(execution, now);
         Ok(Reply::Created { execution: self.id, existing: false })
+    }
+
+    /// When it must have ended, and until when it does not start.
+    pub(super) fn times(&self, now: Ms, from: Ms) -> Result<(Option<Ms>, Option<Ms>), Invalid> {
+        let deadline_at = self.deadline.map(|when| when.resolve(from));
+        if let Some(at) = deadline_at.filter(|at| *at <= now) {
+            return Err(Invalid::new("deadline", format!("is {at}, which has passed; it is {now} now")));
+        }
+        let until = self.start.map(|when| when.resolve(from)).filter(|at| *at > now);
+        if let (Some(until), Some(deadline)) = (until, deadline_at)
+            && until >= deadline
+        {
+            let problem = format!("is {deadline}, before the start at {until}; it would never run");
+            return Err(Invalid::new("deadline", problem));
+        }
+        Ok((deadline_at, until))
     }
 
     fn dedup_key(&self) -> Option<DedupKey> {
@@ -229,7 +231,7 @@ impl Create {
         }
     }
 
-    fn build(
+    pub(super) fn build(
         &self,
         now: Ms,
         digest: ContentDigest,
@@ -248,6 +250,7 @@ impl Create {
             idempotency_until,
             digest,
             input_bytes: self.input.len() as u64,
+            member: None,
         };
         let live = Live {
             priority: self.priority,
@@ -259,6 +262,7 @@ impl Create {
             deadline_at,
             timer: None,
             endings: Vec::new(),
+            node: None,
             changed_at: now,
         };
         Execution { id: self.id, spec: Arc::new(spec), live }

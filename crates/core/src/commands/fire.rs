@@ -1,6 +1,7 @@
 //! Fire: an agenda entry is due.
 
 use super::bury_worker::bury;
+use super::flows::walk_step;
 use super::lifecycle::{
     Ending, Failure, end_attempt, finish_cancelled, finish_expired, holder, lose_lease, make_ready,
     retry_or_fail, revoke_lease,
@@ -11,12 +12,12 @@ use crate::agenda::{AgendaKey, Subject};
 use crate::attempt::TaskError;
 use crate::event::{By, Fact};
 use crate::execution::{Execution, Guard, How, State};
-use crate::id::{ExecutionId, InstanceId};
+use crate::id::{ExecutionId, FlowId, InstanceId};
 use crate::rejection::Lost;
 use crate::reply::Reply;
 use crate::state::{AttemptOutcome, Reason};
 use crate::worker::WorkerInstance;
-use crate::workspace::{Stop, Workspace};
+use crate::workspace::{Stop, Todo, Workspace};
 
 /// How many leases of a dead worker return in one step.
 const LEASES_PER_STEP: usize = 500;
@@ -41,6 +42,8 @@ impl Fire {
             Subject::Timer(id) => self.timer(ws, now, id),
             Subject::WorkerTimer(instance) => self.worker_timer(ws, now, instance),
             Subject::WorkerLeases(instance) => self.worker_leases(ws, now, instance),
+            Subject::Cascade(id) => self.cascade(ws, id),
+            Subject::Members(id) => self.members(ws, now, id),
             Subject::Sweep if ws.header().sweep_at == Some(self.entry.due) => sweep::sweep(ws, now),
             // The engine delivers messages itself; nothing is decided here.
             Subject::Deliver { .. } => Ok(Reply::Fired { effect: false }),
@@ -119,6 +122,26 @@ impl Fire {
         execution.live.series.losses = 0;
         let failure = Failure { outcome, error: Some(error), retry_after_ms: None, seed: self.seed };
         retry_or_fail(ws, execution, now, failure);
+    }
+
+    /// Goes on passing a member's news to its neighbours.
+    fn cascade(&self, ws: &mut Workspace, id: ExecutionId) -> Decision {
+        let passing = ws.execution(id)?.and_then(|it| it.node()).and_then(|node| node.passing);
+        if passing.is_none_or(|passing| passing.since != self.entry.due) {
+            return self.stray(ws);
+        }
+        ws.follow_up(Todo::Pass(id));
+        Ok(Reply::Fired { effect: true })
+    }
+
+    /// Goes on visiting the members of a flow.
+    fn members(&self, ws: &mut Workspace, now: Ms, id: FlowId) -> Decision {
+        let walk = ws.flow(id)?.and_then(|flow| flow.live.walk);
+        if walk.is_none_or(|walk| walk.since != self.entry.due) {
+            return self.stray(ws);
+        }
+        walk_step(ws, now, id)?;
+        Ok(Reply::Fired { effect: true })
     }
 
     fn worker_timer(&self, ws: &mut Workspace, now: Ms, instance: InstanceId) -> Decision {

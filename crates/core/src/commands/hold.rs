@@ -30,7 +30,7 @@ impl Hold {
                 return Err(Rejection::Terminal { execution: self.execution, state, reason }.into());
             }
             State::Delayed { until, reason } => (Some(*until), Some(*reason)),
-            State::Ready { .. } => (None, None),
+            State::Ready { .. } | State::Blocked { .. } => (None, None),
             State::Active(lease) => {
                 let cancel = lease.cancel.clone();
                 revoke_lease(ws, &mut execution, now, Lost::Held, by.clone());

@@ -56,13 +56,26 @@ pub(super) fn ended(
     let lane = ws.lane(&execution.spec.lane);
     let keep_ms = lane.retention_ms.unwrap_or(ws.limits.retention_ms);
     let remove_at = now.saturating_add(keep_ms).max(execution.spec.idempotency_until.unwrap_or(0));
-    End { state, reason, at: now, error: None, result_bytes: None, cancelled: None, remove_at }
+    let (error, result_bytes, cancelled, upstream) = (None, None, None, None);
+    End { state, reason, at: now, error, result_bytes, cancelled, upstream, remove_at }
 }
 
 /// Ends an execution as cancelled, with the cause that was given first.
 pub(super) fn finish_cancelled(ws: &mut Workspace, execution: &mut Execution, now: Ms, by: Cancellation) {
-    let mut end = ended(ws, execution, now, PublicState::Cancelled, Reason::CancelledByRequest);
-    let fact = Fact::Cancelled { by: By::new(&by.actor, &by.cause) };
+    finish_cancelled_as(ws, execution, now, by, Reason::CancelledByRequest);
+}
+
+/// Ends an execution as cancelled for a reason of its own.
+pub(super) fn finish_cancelled_as(
+    ws: &mut Workspace,
+    execution: &mut Execution,
+    now: Ms,
+    by: Cancellation,
+    reason: Reason,
+) {
+    let mut end = ended(ws, execution, now, PublicState::Cancelled, reason);
+    let told = Some(reason).filter(|it| *it != Reason::CancelledByRequest);
+    let fact = Fact::Cancelled { by: By::new(&by.actor, &by.cause), reason: told };
     end.cancelled = Some(by);
     execution.live.state = State::Ended(end);
     ws.emit(execution, now, fact);

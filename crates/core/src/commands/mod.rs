@@ -12,6 +12,7 @@ mod drain_worker;
 mod drop_letter;
 mod fail;
 mod fire;
+mod flows;
 mod heartbeat;
 mod hold;
 mod lifecycle;
@@ -48,6 +49,9 @@ pub use drain_worker::DrainWorker;
 pub use drop_letter::DropLetter;
 pub use fail::Fail;
 pub use fire::Fire;
+pub use flows::{
+    AddEdges, AddNodes, CancelFlow, CreateFlow, Expand, NewEdge, NewNode, Seal, SetGroupPolicy, TagFlow,
+};
 pub use heartbeat::Heartbeat;
 pub use hold::Hold;
 pub use progress::Report;
@@ -131,12 +135,21 @@ commands!(
     Receive,
     RepostLetter,
     DropLetter,
+    CreateFlow,
+    AddNodes,
+    AddEdges,
+    Seal,
+    SetGroupPolicy,
+    CancelFlow,
+    TagFlow,
+    Expand,
 );
 
 /// Decides one command. On `Err` the workspace is as it was before.
 pub fn decide(workspace: &mut Workspace, now: Ms, command: &Command) -> Decision {
     workspace.begin_command();
     let decision = command.decide(workspace, now);
+    let decision = decision.and_then(|reply| flows::settle(workspace, now).map(|()| reply));
     if decision.is_err() {
         workspace.roll_back();
     }
@@ -157,9 +170,8 @@ impl Command {
     pub fn turn(&self) -> Turn {
         use Command::*;
         match self {
-            Renew(_) | Complete(_) | Fail(_) | Delay(_) | Release(_) | Report(_) | Heartbeat(_) => {
-                Turn::Leases
-            }
+            Renew(_) | Complete(_) | Expand(_) | Fail(_) | Delay(_) | Release(_) | Report(_)
+            | Heartbeat(_) => Turn::Leases,
             Fire(_) => Turn::Due,
             _ => Turn::Rest,
         }
@@ -191,6 +203,14 @@ impl Command {
             SetLane(it) => Route::of_name(&it.lane),
             RepostLetter(it) => Route(it.partition.0),
             DropLetter(it) => Route(it.partition.0),
+            CreateFlow(it) => it.id.route(),
+            AddNodes(it) => it.flow.route(),
+            AddEdges(it) => it.flow.route(),
+            Seal(it) => it.flow.route(),
+            SetGroupPolicy(it) => it.flow.route(),
+            CancelFlow(it) => it.flow.route(),
+            TagFlow(it) => it.flow.route(),
+            Expand(it) => it.fence.execution.route(),
             Claim(_) | Renew(_) | Fire(_) | Apply(_) | Acknowledge(_) | Receive(_) => return None,
         })
     }
@@ -224,6 +244,14 @@ impl Command {
             SetLane(it) => it.validate(limits)?,
             RepostLetter(it) => check_by(&it.actor, &it.cause)?,
             DropLetter(it) => check_by(&it.actor, &it.cause)?,
+            CreateFlow(it) => it.validate(limits)?,
+            AddNodes(it) => it.validate(limits)?,
+            AddEdges(it) => it.validate(limits)?,
+            Seal(it) => check_by(&it.actor, &it.cause)?,
+            SetGroupPolicy(it) => it.validate()?,
+            CancelFlow(it) => check_by(&it.actor, &it.cause)?,
+            TagFlow(it) => check_by(&it.actor, &it.cause)?,
+            Expand(it) => it.validate(limits)?,
             // A posted row is checked when it is decided: what is wrong with it must be kept, not answered.
             Receive(_) => {}
             Claim(_) | Renew(_) | Release(_) | Heartbeat(_) | Fire(_) | Apply(_) | Acknowledge(_) => {}
@@ -233,9 +261,20 @@ impl Command {
 
     /// The command as it is sent a second time: an id that was fresh may have been used by the first.
     pub fn repeated(mut self) -> Command {
-        if let Command::Create(create) = &mut self {
-            create.fresh = false;
-        }
+        let nodes = match &mut self {
+            Command::Create(create) => {
+                create.fresh = false;
+                return self;
+            }
+            Command::CreateFlow(it) => {
+                it.fresh = false;
+                &mut it.nodes
+            }
+            Command::AddNodes(it) => &mut it.nodes,
+            Command::Expand(it) => &mut it.nodes,
+            _ => return self,
+        };
+        nodes.iter_mut().for_each(|node| node.create.fresh = false);
         self
     }
 
@@ -246,9 +285,17 @@ impl Command {
             Command::Complete(it) => 256 + it.result.as_ref().map_or(0, |result| result.len()),
             Command::Receive(it) => it.posted.weight(),
             Command::Fail(it) => 256 + it.error.message.len(),
+            Command::CreateFlow(it) => flow_weight(&it.nodes, &it.edges),
+            Command::AddNodes(it) => flow_weight(&it.nodes, &it.edges),
+            Command::AddEdges(it) => flow_weight(&[], &it.edges),
+            Command::Expand(it) => flow_weight(&it.nodes, &it.edges),
             _ => 256,
         }
     }
+}
+
+fn flow_weight(nodes: &[NewNode], edges: &[NewEdge]) -> usize {
+    512 + nodes.iter().map(|node| 1_024 + node.create.input.len()).sum::<usize>() + edges.len() * 256
 }
 
 const BY_BYTES_MAX: usize = 512;

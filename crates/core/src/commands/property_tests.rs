@@ -8,7 +8,8 @@ use super::testing::*;
 use super::*;
 use crate::agenda::{AgendaKey, Subject};
 use crate::execution::Fence;
-use crate::id::{ExecutionId, InstanceId};
+use crate::flow::{CancelPolicy, Join, On};
+use crate::id::{ExecutionId, FlowId, InstanceId};
 use crate::inbox::Fate;
 use crate::lane::LaneMode;
 use crate::name::LaneName;
@@ -31,6 +32,22 @@ enum Step {
     Letter {
         again: bool,
         letter: usize,
+    },
+    /// A flow is created with a few nodes; the number draws its graph.
+    Flow {
+        graph: u64,
+    },
+    /// Nodes and edges are added to a flow, by somebody outside or by a member that completes.
+    Grow {
+        flow: usize,
+        graph: u64,
+        fence: Option<usize>,
+    },
+    /// A flow, or one of its nodes, is sealed, gets a policy, or is cancelled.
+    Shape {
+        flow: usize,
+        verb: u8,
+        node: usize,
     },
     Claim {
         lanes: u8,
@@ -78,6 +95,11 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (90..110i64, prop::option::weighted(0.4, 0..3u8))
             .prop_map(|(priority, key)| Step::Post { priority, key }),
         1 => (any::<bool>(), any::<usize>()).prop_map(|(again, letter)| Step::Letter { again, letter }),
+        3 => any::<u64>().prop_map(|graph| Step::Flow { graph }),
+        3 => (any::<usize>(), any::<u64>(), prop::option::of(any::<usize>()))
+            .prop_map(|(flow, graph, fence)| Step::Grow { flow, graph, fence }),
+        2 => (any::<usize>(), 0..7u8, any::<usize>())
+            .prop_map(|(flow, verb, node)| Step::Shape { flow, verb, node }),
         6 => (1..4u8, 0..4usize).prop_map(|(lanes, max)| Step::Claim { lanes, max }),
         8 => (0..6usize, any::<usize>()).prop_map(|(call, fence)| Step::Call { call, fence }),
         2 => any::<usize>().prop_map(|fence| Step::Stale { fence }),
@@ -103,6 +125,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 struct World {
     bench: Bench,
     ids: Vec<ExecutionId>,
+    flows: Vec<FlowId>,
     fences: Vec<Fence>,
     /// The numbers of rows that were given up.
     letters: Vec<u64>,
@@ -111,12 +134,13 @@ struct World {
 }
 
 impl World {
-    fn new(memory: Memory, batch_size: usize) -> World {
-        let mut bench = Bench::of(PartitionId(0), 3, Limits::default());
+    fn new(memory: Memory, batch_size: usize, cascade_edges_max: usize) -> World {
+        let limits = Limits { cascade_edges_max, ..Limits::default() };
+        let mut bench = Bench::of(PartitionId(0), 3, limits);
         (bench.memory, bench.batch_size) = (memory, batch_size);
         let workers = vec![bench.worker];
-        let (ids, fences, letters) = (Vec::new(), Vec::new(), Vec::new());
-        World { bench, ids, fences, letters, workers, roll_back_next: false }
+        let (ids, flows, fences, letters) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        World { bench, ids, flows, fences, letters, workers, roll_back_next: false }
     }
 
     fn run(&mut self, command: impl Into<Command>) -> Result<Reply, Rejection> {
@@ -160,6 +184,41 @@ impl World {
             Step::Letter { again, letter } => {
                 let number = self.letters[pick(*letter, self.letters.len())?];
                 if *again { self.run(repost_letter(number)) } else { self.run(drop_letter(number)) }
+            }
+            Step::Flow { graph } => {
+                let id = FlowId(self.bench.next_id().0);
+                let (nodes, edges) = self.graph(*graph, None);
+                let open = nodes.iter().any(|node| node.open);
+                self.grow(id, CreateFlow { sealed: graph % 3 > 0 && !open, nodes, edges, ..empty_flow(id) })
+            }
+            Step::Grow { flow, graph, fence: None } => {
+                let flow = self.flows[pick(*flow, self.flows.len())?];
+                let (nodes, edges) = self.graph(*graph, Some(flow));
+                let (expected_revision, actor) = (None, "op".into());
+                if graph % 4 == 0 {
+                    self.run(AddEdges { flow, expected_revision, edges, actor })
+                } else {
+                    self.grow(flow, AddNodes { flow, expected_revision, nodes, edges, actor })
+                }
+            }
+            Step::Grow { graph, fence: Some(fence), .. } => {
+                let fence = self.fences[pick(*fence, self.fences.len())?];
+                let flow = self.bench.current(fence.execution)?.flow()?;
+                let (mut nodes, mut edges) = self.graph(*graph, Some(flow));
+                nodes.iter_mut().for_each(|node| node.open = false);
+                let first = nodes.first().map(|node| node.create.id);
+                edges.extend(first.map(|id| NewEdge::new(fence.execution, id)));
+                self.grow(flow, Expand { fence, result: None, nodes, edges })
+            }
+            Step::Shape { flow, verb, node } => {
+                let flow = self.flows[pick(*flow, self.flows.len())?];
+                let node = self.ids[pick(*node, self.ids.len())?];
+                match verb {
+                    0 | 1 => self.run(seal(flow)),
+                    2 => self.run(Seal { node: Some(node), ..seal(flow) }),
+                    3 => self.run(set_group_policy(flow, node, joins()[usize::from(*verb)])),
+                    _ => self.run(cancel_flow(flow, CancelPolicy::ALL[usize::from(*verb - 4)])),
+                }
             }
             Step::Claim { lanes, max } => {
                 let wanted = [LaneName::default(), lane("second")].into_iter().enumerate();
@@ -207,6 +266,64 @@ impl World {
             }
             Step::RollBack | Step::Send | Step::Land | Step::Conflict | Step::Switch => return None,
         })
+    }
+
+    /// Runs a command that adds members to a flow, and remembers them.
+    fn grow(&mut self, flow: FlowId, command: impl Into<Command>) -> Result<Reply, Rejection> {
+        let command = command.into();
+        command.validate(&self.bench.ws.limits)?;
+        let nodes = match &command {
+            Command::CreateFlow(it) => &it.nodes,
+            Command::AddNodes(it) => &it.nodes,
+            Command::Expand(it) => &it.nodes,
+            _ => &Vec::new(),
+        };
+        let ids: Vec<ExecutionId> = nodes.iter().map(|node| node.create.id).collect();
+        let result = self.run(command);
+        if result.is_ok() {
+            self.ids.extend(ids);
+            self.flows.extend(Some(flow).filter(|_| !self.flows.contains(&flow)));
+        }
+        result
+    }
+
+    /// A few new nodes with random edges among them, and with edges from and to what a flow has already.
+    fn graph(&mut self, seed: u64, flow: Option<FlowId>) -> (Vec<NewNode>, Vec<NewEdge>) {
+        let mut bits = seed | 1;
+        let mut draw = |n: u64| {
+            bits ^= bits << 13;
+            bits ^= bits >> 7;
+            bits ^= bits << 17;
+            bits % n
+        };
+        let mut nodes = Vec::new();
+        for _ in 0..1 + draw(5) {
+            let (shape, join) = (draw(256) as u8, joins()[draw(7) as usize]);
+            let mut create = self.submission(shape & 0b1110_1011, 0, None);
+            create.policy.max_attempts = 1 + draw(2) as u32;
+            nodes.push(NewNode { join, open: draw(5) == 0, ..NewNode::new(create) });
+        }
+        let own =
+            |id: &ExecutionId| flow.is_some() && self.bench.current(*id).and_then(|it| it.flow()) == flow;
+        let old: Vec<ExecutionId> = self.ids.iter().copied().filter(own).rev().take(4).collect();
+        let ends: Vec<ExecutionId> = old.into_iter().chain(nodes.iter().map(|it| it.create.id)).collect();
+        let mut edges = Vec::new();
+        for to in 0..ends.len() {
+            for from in 0..to {
+                let on = On::ALL[draw(3) as usize];
+                if draw(3) == 0 {
+                    edges.push(NewEdge { on, ..NewEdge::new(ends[from], ends[to]) });
+                }
+            }
+        }
+        // A policy that asks for more than there is would refuse nearly every graph.
+        for node in &mut nodes {
+            let inbound = edges.iter().filter(|edge| edge.downstream == node.create.id).count() as u32;
+            if node.join.need(inbound) > inbound {
+                node.join = Join::AllOf;
+            }
+        }
+        (nodes, edges)
     }
 
     fn change_worker(&mut self, verb: u8) -> Result<Reply, Rejection> {
@@ -281,6 +398,19 @@ impl World {
     }
 }
 
+fn joins() -> [Join; 7] {
+    use crate::flow::OnSatisfied::{CancelRemaining, LetRun};
+    [
+        Join::AllOf,
+        Join::AllOf,
+        Join::AnyOf { on_satisfied: CancelRemaining },
+        Join::AnyOf { on_satisfied: LetRun },
+        Join::Quorum { k: 2, on_satisfied: CancelRemaining },
+        Join::Quorum { k: 2, on_satisfied: LetRun },
+        Join::Quorum { k: 1, on_satisfied: CancelRemaining },
+    ]
+}
+
 /// A few hundred programs; `PROPTEST_CASES` asks for more.
 fn config() -> ProptestConfig {
     ProptestConfig { max_shrink_iters: 20_000, failure_persistence: None, ..ProptestConfig::default() }
@@ -294,8 +424,9 @@ proptest! {
         steps in prop::collection::vec(any_step(), 1..120),
         memory in prop::sample::select(vec![Memory::Everything, Memory::Windows, Memory::Nothing]),
         batch_size in prop::sample::select(vec![0usize, 1, 1, 3]),
+        cascade in prop::sample::select(vec![1usize, 2, 1_000]),
     ) {
-        let mut world = World::new(memory, batch_size);
+        let mut world = World::new(memory, batch_size, cascade);
         for step in &steps {
             world.take(step);
             world.move_store(step);
@@ -307,9 +438,10 @@ proptest! {
     fn batches_rollbacks_and_a_slow_store_change_neither_replies_nor_the_final_state(
         steps in prop::collection::vec(step(), 1..100),
         memory in prop::sample::select(vec![Memory::Everything, Memory::Windows]),
+        cascade in prop::sample::select(vec![1usize, 2, 1_000]),
     ) {
-        let mut plain = World::new(Memory::Everything, 1);
-        let mut batched = World::new(memory, 0);
+        let mut plain = World::new(Memory::Everything, 1, cascade);
+        let mut batched = World::new(memory, 0, cascade);
         for step in &steps {
             prop_assert_eq!(plain.take(step), batched.take(step));
             batched.move_store(step);

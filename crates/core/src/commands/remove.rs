@@ -24,6 +24,9 @@ impl Remove {
             let state = current.public_state();
             return Err(Rejection::NotTerminal { execution: self.execution, state, verb: "removed" }.into());
         }
+        if let Some(flow) = current.flow() {
+            return Err(Rejection::InFlow { execution: self.execution, flow }.into());
+        }
         if let Some(key) = current.spec.idempotency_key.clone() {
             let key = DedupKey { namespace: current.spec.namespace.clone(), key };
             if ws.dedup(&key)?.is_some_and(|dedup| dedup.execution == self.execution) {

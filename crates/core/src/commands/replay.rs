@@ -5,11 +5,13 @@ use super::Decision;
 use super::lifecycle::make_ready;
 use crate::Ms;
 use crate::event::{By, Fact};
-use crate::execution::Series;
+use crate::execution::{Series, State};
+use crate::flow::GroupState;
 use crate::id::ExecutionId;
 use crate::rejection::Rejection;
 use crate::reply::Reply;
-use crate::workspace::Workspace;
+use crate::state::{PublicState, Reason};
+use crate::workspace::{Todo, Workspace};
 
 /// Runs an ended execution again, as often as its policy allows.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,11 +23,20 @@ pub struct Replay {
 
 impl Replay {
     pub(super) fn decide(&self, ws: &mut Workspace, now: Ms) -> Decision {
-        let current = ws.require(self.execution)?;
+        let current = ws.require(self.execution)?.clone();
         if current.end().is_none() {
             let state = current.public_state();
             return Err(Rejection::NotTerminal { execution: self.execution, state, verb: "replayed" }.into());
         }
+        if let Some(flow) = current.flow() {
+            if ws.require_flow(flow)?.live.cancel.is_some() {
+                return Err(Rejection::FlowCancelled { flow, verb: "replaying its members" }.into());
+            }
+            if current.public_state() == PublicState::Skipped {
+                return Err(Rejection::SkippedByOthers { execution: self.execution }.into());
+            }
+        }
+        let current = ws.require(self.execution)?;
         let max = current.spec.policy.replays_max;
         let series = current.live.series.number + 1;
         if series > max + 1 {
@@ -35,8 +46,17 @@ impl Replay {
         execution.live.series = Series { number: series, spent: 0, losses: 0, since: now };
         execution.live.deadline_at = execution.spec.deadline_ms.map(|ms| now.saturating_add(ms));
         let by = By::new(&self.actor, &self.cause);
-        let number = ws.emit(&execution, now, Fact::Replayed { by, series });
-        make_ready(ws, &mut execution, now, now, number);
+        // A member that ended before its dependencies were satisfied waits for them again.
+        let waits = execution.node().is_some_and(|node| node.group.state != GroupState::Satisfied);
+        let blocked = waits.then_some(Reason::WaitingForDependencies);
+        let number = ws.emit(&execution, now, Fact::Replayed { by, series, blocked });
+        match blocked {
+            Some(reason) => {
+                execution.live.state = State::Blocked { reason };
+                ws.follow_up(Todo::Look(execution.id));
+            }
+            None => make_ready(ws, &mut execution, now, now, number),
+        }
         ws.put_execution(execution, now);
         Ok(Reply::Changed(ws.require(self.execution)?.clone()))
     }

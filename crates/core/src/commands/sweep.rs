@@ -1,7 +1,8 @@
-//! The sweep: ended executions, idempotency keys, dead workers and events that are old enough are removed,
+//! The sweep: ended executions and flows, idempotency keys, dead workers and events that are old enough are removed,
 //! some hundred at a time. One entry per partition walks ordered lists; nothing is scanned.
 
 use super::Decision;
+use super::flows::remove_members;
 use crate::Ms;
 use crate::event::Fact;
 use crate::id::InstanceId;
@@ -47,6 +48,20 @@ pub(super) fn sweep(ws: &mut Workspace, now: Ms) -> Decision {
             ws.put_dedup(key.clone(), None);
         }
     }
+    let mut left = PER_STEP;
+    for (_, flow) in &page.flows {
+        if left > 0 {
+            let removed = remove_members(ws, now, *flow, left).map_err(|stop| match stop {
+                // The page was used up, so it is read again with what is missing.
+                Stop::Need(mut asks) => {
+                    asks.push(Ask::Sweep { now, events_before, limit: PER_STEP });
+                    Stop::Need(asks)
+                }
+                stop => stop,
+            })?;
+            left = left.saturating_sub(removed);
+        }
+    }
     let old: Vec<InstanceId> = ws
         .workers()
         .filter(|it| it.releasing_since.is_none() && it.remove_at().is_some_and(|at| at <= now))
@@ -56,7 +71,7 @@ pub(super) fn sweep(ws: &mut Workspace, now: Ms) -> Decision {
     if let Some(below) = page.events_below {
         ws.trim_events_below(below);
     }
-    let full = page.ended.len() >= PER_STEP || page.dedup.len() >= PER_STEP;
+    let full = left == 0 || page.ended.len() >= PER_STEP || page.dedup.len() >= PER_STEP;
     if full {
         ws.set_sweep(Some(now + 1));
     } else {

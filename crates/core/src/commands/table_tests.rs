@@ -8,6 +8,8 @@ use super::testing::*;
 use super::*;
 use crate::agenda::{AgendaKey, Subject};
 use crate::execution::Fence;
+use crate::flow::{CancelPolicy, Join};
+use crate::id::{FlowId, Route};
 use crate::inbox::DeadLetter;
 use crate::lane::{Lane, LaneMode};
 use crate::message::Message;
@@ -41,7 +43,22 @@ shapes!(
     Cancelled,
     /// Past its deadline while it ran.
     Expired,
+    /// A member of a flow that waits for another.
+    Blocked,
 );
+
+/// The flow of a member, or one that does not exist.
+fn flow_id() -> FlowId {
+    FlowId::from_parts(START, Route(0), 4711)
+}
+
+/// A flow of two nodes, of which the second is the given one.
+fn flow_of(bench: &mut Bench, create: &Create) -> CreateFlow {
+    let first = NewNode::new(bench.submission());
+    let edges = vec![NewEdge::new(first.create.id, create.id)];
+    let nodes = vec![first, NewNode::new(create.clone())];
+    CreateFlow { nodes, edges, ..empty_flow(flow_id()) }
+}
 
 /// An execution in the given shape, with the fence of its newest lease (or of one it never had).
 fn bring(bench: &mut Bench, shape: Shape) -> (Create, Fence) {
@@ -58,16 +75,22 @@ fn bring(bench: &mut Bench, shape: Shape) -> (Create, Fence) {
         | Shape::Held
         | Shape::Completed
         | Shape::Failed
-        | Shape::Cancelled => {}
+        | Shape::Cancelled
+        | Shape::Blocked => {}
     }
-    bench.ok(create.clone());
+    if let Shape::Blocked = shape {
+        let flow = flow_of(bench, &create);
+        bench.ok(flow);
+    } else {
+        bench.ok(create.clone());
+    }
     let execution = create.id;
     let mut fence = Fence { execution, attempt: 1, epoch: 1 };
-    if !matches!(shape, Shape::Ready | Shape::Start | Shape::Held) {
+    if !matches!(shape, Shape::Ready | Shape::Start | Shape::Held | Shape::Blocked) {
         assert_eq!(bench.claim(), fence);
     }
     match shape {
-        Shape::Ready | Shape::Start | Shape::Active => {}
+        Shape::Ready | Shape::Start | Shape::Active | Shape::Blocked => {}
         Shape::Backoff => drop(bench.ok(fail(fence))),
         Shape::PutOff => drop(bench.ok(delay(fence, 20_000))),
         Shape::Asked => drop(bench.ok(cancel(execution, Some(5_000)))),
@@ -90,6 +113,12 @@ fn bring(bench: &mut Bench, shape: Shape) -> (Create, Fence) {
 #[rustfmt::skip]
 fn row(command: &Command) -> [&'static str; SHAPES.len()] {
     const SAME: [&str; SHAPES.len()] = ["="; SHAPES.len()];
+    const NO_FLOW: [&str; SHAPES.len()] = ["!not_found"; SHAPES.len()];
+    const BAD: &str = "!invalid";
+    fn last(mut row: [&'static str; SHAPES.len()], word: &'static str) -> [&'static str; SHAPES.len()] {
+        row[SHAPES.len() - 1] = word;
+        row
+    }
     const LOST: &str = "!lease_lost";
     const OVER: &str = "!already_ended";
     const ENDED: &str = "!terminal";
@@ -103,24 +132,33 @@ fn row(command: &Command) -> [&'static str; SHAPES.len()] {
     const DONE: &str = "succeeded";
     const LATE: &str = "schedule_to_start_passed";
     match command {
-        //                          ready start backoff putoff active asked resumed held completed failed cancelled expired
+        //                          ready start backoff putoff active asked resumed held completed failed cancelled expired blocked
         Command::Create(_)      => SAME,
-        Command::Claim(_)       => ["running", "=", "=", "=", "=", "=", "=", "=", "=", "=", "=", "="],
-        Command::Renew(_)       => [LOST, LOST, OVER, OVER, "=", "=", "=", LOST, OVER, OVER, LOST, LOST],
-        Command::Complete(_)    => [LOST, LOST, OVER, OVER, DONE, DONE, DONE, LOST, "=", OVER, LOST, LOST],
-        Command::Fail(_)        => [LOST, LOST, "=", OVER, RETRY, CANCEL, RETRY, LOST, OVER, "=", LOST, LOST],
-        Command::Delay(_)       => [LOST, LOST, OVER, "=", AWAY, CANCEL, AWAY, LOST, OVER, OVER, LOST, LOST],
-        Command::Release(_)     => [LOST, LOST, OVER, OVER, READY, CANCEL, READY, LOST, OVER, OVER, LOST, LOST],
-        Command::Report(_)      => [LOST, LOST, OVER, OVER, "=", "=", "=", LOST, OVER, OVER, LOST, LOST],
-        Command::Cancel(_)      => [CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, ENDED, ENDED, "=", ENDED],
-        Command::Hold(_)        => [PAUSED, PAUSED, PAUSED, PAUSED, PAUSED, CANCEL, PAUSED, "=", ENDED, ENDED, ENDED, ENDED],
-        Command::Unhold(_)      => ["=", "=", "=", "=", "=", "=", "=", READY, ENDED, ENDED, ENDED, ENDED],
-        Command::SetPriority(_) => ["=", "=", "=", "=", "=", "=", "=", "=", ENDED, ENDED, ENDED, ENDED],
-        Command::Revoke(_)      => [IDLE, IDLE, IDLE, IDLE, READY, CANCEL, READY, IDLE, IDLE, IDLE, IDLE, IDLE],
-        Command::Replay(_)      => [LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, READY, READY, READY, READY],
+        Command::Claim(_)       => ["running", "=", "=", "=", "=", "=", "=", "=", "=", "=", "=", "=", "="],
+        Command::Renew(_)       => [LOST, LOST, OVER, OVER, "=", "=", "=", LOST, OVER, OVER, LOST, LOST, LOST],
+        Command::Complete(_)    => [LOST, LOST, OVER, OVER, DONE, DONE, DONE, LOST, "=", OVER, LOST, LOST, LOST],
+        Command::Fail(_)        => [LOST, LOST, "=", OVER, RETRY, CANCEL, RETRY, LOST, OVER, "=", LOST, LOST, LOST],
+        Command::Delay(_)       => [LOST, LOST, OVER, "=", AWAY, CANCEL, AWAY, LOST, OVER, OVER, LOST, LOST, LOST],
+        Command::Release(_)     => [LOST, LOST, OVER, OVER, READY, CANCEL, READY, LOST, OVER, OVER, LOST, LOST, LOST],
+        Command::Report(_)      => [LOST, LOST, OVER, OVER, "=", "=", "=", LOST, OVER, OVER, LOST, LOST, LOST],
+        Command::Cancel(_)      => [CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, ENDED, ENDED, "=", ENDED, CANCEL],
+        Command::Hold(_)        => [PAUSED, PAUSED, PAUSED, PAUSED, PAUSED, CANCEL, PAUSED, "=", ENDED, ENDED, ENDED, ENDED, PAUSED],
+        Command::Unhold(_)      => ["=", "=", "=", "=", "=", "=", "=", READY, ENDED, ENDED, ENDED, ENDED, "="],
+        Command::SetPriority(_) => ["=", "=", "=", "=", "=", "=", "=", "=", ENDED, ENDED, ENDED, ENDED, "="],
+        Command::Revoke(_)      => [IDLE, IDLE, IDLE, IDLE, READY, CANCEL, READY, IDLE, IDLE, IDLE, IDLE, IDLE, IDLE],
+        Command::Replay(_)      => [LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, READY, READY, READY, READY, LIVES],
         Command::Tag(_)         => SAME,
-        Command::Remove(_)      => [LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, "gone", "gone", "gone", "gone"],
-        Command::Fire(_)        => [LATE, READY, READY, READY, RETRY, CANCEL, RETRY, "=", "=", "=", "=", "="],
+        Command::Remove(_)      => [LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, "gone", "gone", "gone", "gone", LIVES],
+        Command::Fire(_)        => [LATE, READY, READY, READY, RETRY, CANCEL, RETRY, "=", "=", "=", "=", "=", "="],
+        // Of these only a member of the flow has anything to say.
+        Command::CreateFlow(_)     => last(SAME, "!flow_mismatch"),
+        Command::AddNodes(_)       => last(NO_FLOW, "="),
+        Command::AddEdges(_)       => last(NO_FLOW, "="),
+        Command::Seal(_)           => last(NO_FLOW, "="),
+        Command::SetGroupPolicy(_) => last(NO_FLOW, "="),
+        Command::CancelFlow(_)     => last(NO_FLOW, "flow_cancelled"),
+        Command::TagFlow(_)        => last(NO_FLOW, "="),
+        Command::Expand(_)      => [LOST, LOST, OVER, OVER, BAD, BAD, BAD, LOST, "=", OVER, LOST, LOST, LOST],
         // What is done to workers, lanes and partitions moves an execution only through the agenda.
         Command::RegisterWorker(_) => SAME,
         Command::Heartbeat(_)      => SAME,
@@ -138,7 +176,7 @@ fn row(command: &Command) -> [&'static str; SHAPES.len()] {
 
 /// One of each command, aimed at the execution.
 fn commands(bench: &Bench, create: &Create, fence: Fence) -> Vec<Command> {
-    let id = fence.execution;
+    let (id, flow) = (fence.execution, flow_id());
     let instance = bench.worker;
     let due = bench.get(id).live.timer.unwrap_or(bench.now);
     let entry = AgendaKey { due, subject: Subject::Timer(id) };
@@ -173,6 +211,14 @@ fn commands(bench: &Bench, create: &Create, fence: Fence) -> Vec<Command> {
         bench.receive(|it| it.id = Some(id)).into(),
         repost_letter(bench.last_id).into(),
         drop_letter(bench.last_id).into(),
+        empty_flow(flow_id()).into(),
+        AddNodes { flow, expected_revision: None, nodes: vec![], edges: vec![], actor: "op".into() }.into(),
+        AddEdges { flow, expected_revision: None, edges: vec![], actor: "op".into() }.into(),
+        seal(flow).into(),
+        set_group_policy(flow, id, Join::AllOf).into(),
+        cancel_flow(flow, CancelPolicy::CancelAll).into(),
+        TagFlow { flow, set: vec![], remove: vec![], actor: "op".into(), cause: "test".into() }.into(),
+        Expand { fence, result: None, nodes: vec![], edges: vec![] }.into(),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! A bench to try commands on: one workspace, a clock that stands still until told otherwise, and a store made
 //! of maps. After every commit all invariants are checked, so a test says only what it is about.
 
+mod graph;
 mod invariants;
 mod model;
 
@@ -15,7 +16,8 @@ use crate::attempt::{ErrorClass, Progress, TaskError};
 use crate::change::Changes;
 use crate::class::Capabilities;
 use crate::execution::{Execution, Fence};
-use crate::id::{ExecutionId, InstanceId, Route};
+use crate::flow::{CancelPolicy, Join};
+use crate::id::{ExecutionId, FlowId, InstanceId, Route};
 use crate::inbox::Posted;
 use crate::key::Ask;
 use crate::lane::LaneMode;
@@ -55,6 +57,14 @@ pub(crate) enum Memory {
     Nothing,
 }
 
+/// After which commits all invariants are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checks {
+    Every,
+    /// Only when the bench goes away, where the store is too large to look at all of it again and again.
+    Last,
+}
+
 pub(crate) struct Bench {
     pub ws: Workspace,
     pub store: Model,
@@ -64,6 +74,7 @@ pub(crate) struct Bench {
     /// How many commands make a batch; 0: until [`commit`](Bench::commit) is called.
     pub batch_size: usize,
     pub memory: Memory,
+    pub checks: Checks,
     undecided: usize,
     in_flight: VecDeque<(u64, Changes)>,
     /// The newest batch of the workspace that is stored, and up to which commit it knows the store.
@@ -72,6 +83,15 @@ pub(crate) struct Bench {
     /// The workspace of another server, with the same two numbers.
     other: (Workspace, u64, u64),
     pub last_id: u64,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if self.checks == Checks::Last && !std::thread::panicking() {
+            invariants::check(&self.store);
+            self.check_windows();
+        }
+    }
 }
 
 impl Bench {
@@ -89,6 +109,7 @@ impl Bench {
             worker: InstanceId::from_parts(START, Route(partition.0), 1),
             batch_size: 1,
             memory: Memory::Everything,
+            checks: Checks::Every,
             undecided: 0,
             in_flight: VecDeque::new(),
             settled: 0,
@@ -126,7 +147,7 @@ impl Bench {
     /// Decides a command, loading what it needs, and commits when the batch is full.
     pub fn run(&mut self, command: impl Into<Command>) -> Result<Reply, Rejection> {
         let command = command.into();
-        for _ in 0..20 {
+        for _ in 0..2_000 {
             match decide(&mut self.ws, self.now, &command) {
                 Ok(reply) => {
                     self.undecided += 1;
@@ -152,6 +173,11 @@ impl Bench {
             // Small pages, so that windows have ends.
             let ask =
                 Ask::Ready { lane: lane.clone(), class: class.clone(), after: *after, limit: self.page() };
+            return self.ws.learn(self.store.answer(&ask));
+        }
+        if let Ask::List { list, after, .. } = ask {
+            // Small pages, so that lists have ends.
+            let ask = Ask::List { list: *list, after: *after, limit: self.page() };
             return self.ws.learn(self.store.answer(&ask));
         }
         self.ws.learn(self.store.answer(ask));
@@ -190,6 +216,13 @@ impl Bench {
     /// The oldest batch that was sent becomes part of the store. Returns whether there was one.
     pub fn land(&mut self) -> bool {
         let Some((number, changes)) = self.in_flight.pop_front() else { return false };
+        if self.checks == Checks::Last {
+            self.store.apply(changes);
+            (self.settled, self.known) = (number, self.store.log.len() as u64);
+            self.ws.evict(number, usize::MAX, usize::MAX / 4);
+            self.refill_agenda(1);
+            return true;
+        }
         let before = self.store.executions.clone();
         let first_event = self.store.events.len();
         self.store.apply(changes);
@@ -519,6 +552,33 @@ pub(crate) fn repost_letter(number: u64) -> RepostLetter {
 
 pub(crate) fn drop_letter(number: u64) -> DropLetter {
     DropLetter { partition: PartitionId(0), number, actor: "op".into(), cause: "test".into() }
+}
+
+pub(crate) fn empty_flow(id: FlowId) -> CreateFlow {
+    CreateFlow {
+        id,
+        fresh: false,
+        namespace: Namespace::default(),
+        kind: kind("flow"),
+        tags: crate::tags::Tags::default(),
+        nodes: Vec::new(),
+        edges: Vec::new(),
+        sealed: false,
+        actor: "op".into(),
+    }
+}
+
+pub(crate) fn seal(flow: FlowId) -> Seal {
+    Seal { flow, node: None, expected_revision: None, actor: "op".into(), cause: "test".into() }
+}
+
+pub(crate) fn set_group_policy(flow: FlowId, node: ExecutionId, join: Join) -> SetGroupPolicy {
+    let (actor, cause) = ("op".into(), "test".into());
+    SetGroupPolicy { flow, node, join, expected_revision: None, actor, cause }
+}
+
+pub(crate) fn cancel_flow(flow: FlowId, policy: CancelPolicy) -> CancelFlow {
+    CancelFlow { flow, policy, members_after: 0, actor: "op".into(), cause: "test".into() }
 }
 
 pub(crate) fn bury(instance: InstanceId) -> BuryWorker {

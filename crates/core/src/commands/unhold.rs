@@ -1,10 +1,12 @@
 //! Unhold: a held execution goes on; what moves it next is worked out anew.
 
 use super::Decision;
+use super::flows::admit;
 use super::lifecycle::make_ready;
 use crate::Ms;
 use crate::event::{By, Fact};
 use crate::execution::State;
+use crate::flow::GroupState;
 use crate::id::ExecutionId;
 use crate::rejection::Rejection;
 use crate::reply::Reply;
@@ -34,6 +36,22 @@ impl Unhold {
         let by = By::new(&self.actor, &self.cause);
         let reason = reason.filter(|_| until.is_some());
         let number = ws.emit(&execution, now, Fact::Unheld { by, until, reason });
+        // What it waited for in its flow may have come while it was held.
+        if let Some(node) = execution.node() {
+            let satisfied = node.group.state == GroupState::Satisfied;
+            let started = execution.live.attempt.is_some();
+            if !satisfied {
+                let reason = Reason::WaitingForDependencies;
+                execution.live.state = State::Blocked { reason };
+                ws.emit(&execution, now, Fact::Blocked { reason });
+            } else if !started {
+                admit(ws, &mut execution, now);
+            }
+            if !satisfied || !started {
+                ws.put_execution(execution, now);
+                return Ok(Reply::Changed(ws.require(self.execution)?.clone()));
+            }
+        }
         match until {
             Some(until) => {
                 let reason = reason.unwrap_or(Reason::WaitingForDelay);

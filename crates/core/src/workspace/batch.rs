@@ -14,9 +14,10 @@ use crate::name::LaneName;
 use crate::query::CountKey;
 use crate::worker::WorkerInstance;
 
+use super::graph::{derive_edge, derive_flow, derive_member, flow_entries};
 use super::recent::Before;
 use super::table::Net;
-use super::{Marks, Workspace, derive, derive_worker, ended_entry, timer_key};
+use super::{Marks, Workspace, agenda_change, derive, derive_worker, ended_entry};
 
 impl Workspace {
     pub fn begin_command(&mut self) {
@@ -26,6 +27,9 @@ impl Workspace {
         self.workers.begin_command();
         self.links.begin_command();
         self.letters.begin_command();
+        self.flows.begin_command();
+        self.edges.begin_command();
+        self.todo.clear();
         self.header_at_command = self.header;
         self.marks = Marks {
             events: self.lists.events.len(),
@@ -41,9 +45,17 @@ impl Workspace {
 
     /// Takes back everything since [`begin_command`](Self::begin_command).
     pub fn roll_back(&mut self) {
-        let Workspace { ready, agenda, leases, .. } = self;
+        self.todo.clear();
+        let Workspace { ready, agenda, leases, graph, .. } = self;
+        self.edges.roll_back(|_, now, then| {
+            derive_edge(graph, now.map(|it| &**it), then.map(|it| &**it));
+        });
+        self.flows.roll_back(|_, now, then| {
+            derive_flow(agenda, now.map(|it| &**it), then.map(|it| &**it));
+        });
         self.executions.roll_back(|_, now, then| {
             derive(ready, agenda, leases, now.map(|it| &**it), then.map(|it| &**it));
+            derive_member(graph, now.map(|it| &**it), then.map(|it| &**it));
         });
         self.workers.roll_back(|_, now, then| {
             derive_worker(agenda, now.map(|it| &**it), then.map(|it| &**it));
@@ -83,6 +95,8 @@ impl Workspace {
             lanes: Vec::new(),
             workers: Vec::new(),
             links: Vec::new(),
+            flows: Vec::new(),
+            edges: Vec::new(),
             sent: lists.agenda_added.iter().map(|entry| entry.key).collect(),
             struck: lists.agenda_removed.clone(),
         };
@@ -125,6 +139,16 @@ impl Workspace {
                 changes.workers.push((id, after));
             }
         }
+        for (id, was, after) in self.flows.take_net() {
+            before.flows.push((id, was.clone()));
+            if was != after {
+                let (old, new) = flow_entries(was.as_deref(), after.as_deref());
+                changes.agenda_removed.extend(old);
+                changes.agenda_added.extend(new.map(|key| AgendaEntry { key, message: None }));
+                changes.flows.push((id, after));
+            }
+        }
+        changes.edges = changed(self.edges.take_net(), &mut before.edges).collect();
         changes.dedup = changed(self.dedup.take_net(), &mut before.dedup).collect();
         changes.lanes = changed(self.lanes.take_net(), &mut before.lanes).collect();
         let links = changed(self.links.take_net(), &mut before.links);
@@ -188,8 +212,7 @@ fn net_execution(
             changes.ready_added.push(new);
         }
     }
-    let (old, new) = (before.as_deref().and_then(timer_key), after.as_deref().and_then(timer_key));
-    if old != new {
+    for (old, new) in agenda_change(before.as_deref(), after.as_deref()) {
         changes.agenda_removed.extend(old);
         changes.agenda_added.extend(new.map(|key| AgendaEntry { key, message: None }));
     }

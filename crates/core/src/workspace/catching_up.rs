@@ -2,10 +2,12 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::graph::{derive_edge, derive_flow, derive_member};
 use super::table::Known;
 use super::{Lists, Marks, Missed, Workspace, derive, derive_worker};
 use crate::agenda::Subject;
-use crate::id::ExecutionId;
+use crate::flow::ListKey;
+use crate::id::{ExecutionId, FlowId};
 
 impl Workspace {
     /// Takes back every batch after `settled`, the newest one that is stored, newest first. Refills that are
@@ -15,10 +17,19 @@ impl Workspace {
         self.agenda.cancel_refill();
         self.ready.windows_mut().for_each(|(_, _, window)| window.cancel_refill());
         while let Some(before) = self.recent.pop_unsettled(settled) {
-            let Workspace { ready, agenda, leases, .. } = self;
+            let Workspace { ready, agenda, leases, graph, .. } = self;
+            for (key, was) in before.edges.into_iter().rev() {
+                let is = self.edges.settle(key, was.clone());
+                derive_edge(graph, is.as_deref(), was.as_deref());
+            }
+            for (id, was) in before.flows.into_iter().rev() {
+                let is = self.flows.settle(id, was.clone());
+                derive_flow(agenda, is.as_deref(), was.as_deref());
+            }
             for (id, was) in before.executions.into_iter().rev() {
                 let is = self.executions.settle(id, was.clone());
                 derive(ready, agenda, leases, is.as_deref(), was.as_deref());
+                derive_member(graph, is.as_deref(), was.as_deref());
             }
             for (id, was) in before.workers.into_iter().rev() {
                 let is = self.workers.settle(id, was.clone());
@@ -58,10 +69,30 @@ impl Workspace {
     /// decided here must be stored or [taken back](Self::undo).
     pub fn catch_up(&mut self, missed: Missed) {
         self.forget_entries_of_unknown(&missed);
-        let Workspace { ready, agenda, leases, .. } = self;
+        let Workspace { ready, agenda, leases, graph, .. } = self;
+        for (key, is) in missed.edges {
+            let was = match self.edges.get(&key) {
+                Known::Present(it) => Some(it.clone()),
+                Known::Absent | Known::Unknown => None,
+            };
+            derive_edge(graph, was.as_deref(), is.as_deref());
+            if !matches!(self.edges.get(&key), Known::Unknown) {
+                self.edges.settle(key, is);
+            }
+        }
+        for (id, is) in missed.flows {
+            let was = self.flows.settle(id, is.clone());
+            derive_flow(agenda, was.as_deref(), is.as_deref());
+        }
         for (id, is) in missed.executions {
             let was = self.executions.settle(id, is.clone());
             derive(ready, agenda, leases, was.as_deref(), is.as_deref());
+            derive_member(graph, was.as_deref(), is.as_deref());
+        }
+        // Of what has ended only the id is told: it may be a member that no list here knows.
+        let told = |id: &ExecutionId| matches!(self.executions.get(id), Known::Present(_));
+        if !missed.ended.iter().all(told) {
+            graph.retain(|list, _| !matches!(list, ListKey::Members(_)));
         }
         for id in missed.ended {
             let was = self.executions.settle(id, None);
@@ -101,11 +132,22 @@ impl Workspace {
         let unknown = |id: &ExecutionId| matches!(self.executions.get(id), Known::Unknown);
         let changed = missed.executions.iter().map(|(id, _)| *id).chain(missed.ended.iter().copied());
         let changed: FxHashSet<ExecutionId> = changed.filter(unknown).collect();
+        let flows = missed.flows.iter().map(|(id, _)| *id);
+        let flows: FxHashSet<FlowId> =
+            flows.filter(|id| matches!(self.flows.get(id), Known::Unknown)).collect();
+        if !flows.is_empty() {
+            let own = |subject| matches!(subject, Subject::Members(id) if flows.contains(&id));
+            self.agenda.forget(|key| own(key.subject));
+        }
         if changed.is_empty() {
             return;
         }
         self.ready.windows_mut().for_each(|(_, _, window)| window.forget(|id| changed.contains(id)));
-        self.agenda.forget(|key| matches!(key.subject, Subject::Timer(id) if changed.contains(&id)));
+        let own = |subject| match subject {
+            Subject::Timer(id) | Subject::Cascade(id) => changed.contains(&id),
+            _ => false,
+        };
+        self.agenda.forget(|key| own(key.subject));
         let held: FxHashMap<_, _> = std::mem::take(&mut self.leases);
         self.leases = held
             .into_iter()

@@ -10,6 +10,8 @@ impl Workspace {
             Answer::Dedup(key, dedup) => self.dedup.learn(key, dedup),
             Answer::Lane(name, lane) => self.lanes.learn(name, lane),
             Answer::Worker(id, worker) => self.workers.learn(id, worker),
+            Answer::Flow(id, flow) => self.flows.learn(id, flow),
+            Answer::Edge(key, edge) => self.edges.learn(key, edge),
             Answer::Opening(opening) => self.open(*opening),
             Answer::Ready { lane, class, limit, entries, executions } => {
                 for execution in executions {
@@ -19,6 +21,11 @@ impl Workspace {
                     window.finish_refill(&entries, limit);
                 }
                 self.amend_ready(&lane, &class, &entries);
+            }
+            Answer::List { list, after, limit, entries, edges, executions } => {
+                executions.into_iter().for_each(|it| self.executions.learn(it.id, Some(it)));
+                edges.into_iter().for_each(|it| self.edges.learn(it.key, Some(it)));
+                self.learn_list(list, after, limit, &entries);
             }
             Answer::Agenda { entries, reached } => {
                 self.agenda.finish_refill(entries, reached);
@@ -68,6 +75,10 @@ impl Workspace {
         self.executions.clear();
         self.dedup.clear();
         self.letters.clear();
+        self.flows.clear();
+        self.edges.clear();
+        self.graph.clear();
+        self.todo.clear();
         self.lists = Lists::default();
         self.marks = Marks::default();
         self.recent.clear();
@@ -91,6 +102,7 @@ impl Workspace {
             self.dedup.evict(settled, executions_max / 2, |_| true);
         }
         self.letters.evict(settled, 0, |_| true);
+        self.evict_graph(settled, executions_max);
         for (_, _, window) in self.ready.windows_mut() {
             if window.len() > window_max * 4 {
                 window.shrink(window_max * 2);

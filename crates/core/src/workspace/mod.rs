@@ -7,12 +7,15 @@
 
 mod batch;
 mod catching_up;
+mod graph;
 mod loading;
 mod recent;
+mod sequence;
 pub mod table;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -24,7 +27,8 @@ use crate::change::{EndedEntry, Header};
 use crate::class::Class;
 use crate::event::{Event, Fact};
 use crate::execution::Execution;
-use crate::id::{ExecutionId, InstanceId, PartitionId};
+use crate::flow::{Edge, EdgeKey, Flow, ListKey};
+use crate::id::{ExecutionId, FlowId, InstanceId, PartitionId};
 use crate::inbox::{DeadLetter, Fate, LetterHead, Posted};
 use crate::key::{Ask, Dedup, DedupKey, Key};
 use crate::lane::Lane;
@@ -36,6 +40,8 @@ use crate::ready::{Place, ReadyQueues};
 use crate::rejection::Rejection;
 use crate::reply::Delivery;
 use crate::worker::WorkerInstance;
+use graph::derive_member;
+pub use graph::{Moved, Todo};
 use recent::RecentBatches;
 use table::{Known, Table};
 
@@ -85,6 +91,8 @@ pub struct Missed {
     pub dedup: Vec<(DedupKey, Option<Dedup>)>,
     pub lanes: Vec<(LaneName, Option<Arc<Lane>>)>,
     pub workers: Vec<(InstanceId, Option<Arc<WorkerInstance>>)>,
+    pub flows: Vec<(FlowId, Option<Arc<Flow>>)>,
+    pub edges: Vec<(EdgeKey, Option<Arc<Edge>>)>,
     pub messages: Vec<(AgendaKey, Option<Arc<Message>>)>,
 }
 
@@ -102,6 +110,8 @@ impl Missed {
             .chain(self.dedup.iter().map(|(key, _)| Key::Dedup(key.clone())))
             .chain(self.lanes.iter().map(|(name, _)| Key::Lane(name.clone())))
             .chain(self.workers.iter().map(|(id, _)| Key::Worker(*id)))
+            .chain(self.flows.iter().map(|(id, _)| Key::Flow(*id)))
+            .chain(self.edges.iter().map(|(key, _)| Key::Edge(*key)))
             .chain(self.messages.iter().map(|(key, _)| Key::Message(*key)))
             .collect()
     }
@@ -114,6 +124,8 @@ impl Missed {
             Answer::Dedup(key, it) => self.dedup.push((key, it)),
             Answer::Lane(name, it) => self.lanes.push((name, it)),
             Answer::Worker(id, it) => self.workers.push((id, it)),
+            Answer::Flow(id, it) => self.flows.push((id, it)),
+            Answer::Edge(key, it) => self.edges.push((key, it)),
             Answer::Message(key, it) => self.messages.push((key, it)),
             _ => {}
         }
@@ -124,6 +136,8 @@ impl Missed {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SweepPage {
     pub ended: Vec<EndedEntry>,
+    /// Flows that are old enough, with when they became so.
+    pub flows: Vec<(Ms, FlowId)>,
     pub dedup: Vec<(DedupKey, Dedup)>,
     /// Events with smaller numbers are old enough.
     pub events_below: Option<u64>,
@@ -138,6 +152,8 @@ pub enum Answer {
     Dedup(DedupKey, Option<Dedup>),
     Lane(LaneName, Option<Arc<Lane>>),
     Worker(InstanceId, Option<Arc<WorkerInstance>>),
+    Flow(FlowId, Option<Arc<Flow>>),
+    Edge(EdgeKey, Option<Arc<Edge>>),
     Message(AgendaKey, Option<Arc<Message>>),
     Opening(Box<Opening>),
     Ready {
@@ -145,6 +161,14 @@ pub enum Answer {
         class: Class,
         limit: usize,
         entries: Vec<(Place, ExecutionId)>,
+        executions: Vec<Arc<Execution>>,
+    },
+    List {
+        list: ListKey,
+        after: u64,
+        limit: usize,
+        entries: Vec<(u64, ExecutionId)>,
+        edges: Vec<Arc<Edge>>,
         executions: Vec<Arc<Execution>>,
     },
     Agenda {
@@ -177,6 +201,11 @@ pub struct Workspace {
     links: Table<PartitionId, Link>,
     /// Dead letters that a command is about. Others may remove one without a word, so none is kept for long.
     letters: Table<u64, LetterHead>,
+    flows: Table<FlowId, Arc<Flow>>,
+    edges: Table<EdgeKey, Arc<Edge>>,
+    graph: graph::Lists,
+    /// What the command being decided still has to do in its graphs.
+    todo: VecDeque<Todo>,
     ready: ReadyQueues,
     agenda: Agenda,
     leases: FxHashMap<InstanceId, FxHashSet<ExecutionId>>,
@@ -262,6 +291,10 @@ impl Workspace {
             workers: Table::default(),
             links: Table::default(),
             letters: Table::default(),
+            flows: Table::default(),
+            edges: Table::default(),
+            graph: graph::Lists::default(),
+            todo: VecDeque::new(),
             ready: ReadyQueues::default(),
             agenda: Agenda::default(),
             leases: FxHashMap::default(),
@@ -389,13 +422,15 @@ impl Workspace {
     pub fn put_execution(&mut self, mut execution: Execution, now: Ms) {
         execution.live.changed_at = now;
         execution.settle_timer();
-        if let Some(end) = execution.end() {
-            self.sweep_by(end.remove_at);
+        if let Some(entry) = ended_entry(&execution) {
+            self.sweep_by(entry.remove_at);
         }
         let (id, batch) = (execution.id, self.batch);
         let after = Arc::new(execution);
         let before = self.executions.put(id, Some(after.clone()), batch);
         derive(&mut self.ready, &mut self.agenda, &mut self.leases, before.as_deref(), Some(&after));
+        derive_member(&mut self.graph, before.as_deref(), Some(&after));
+        self.todo.extend(Moved::of(before.as_ref(), &after).map(Todo::Moved));
     }
 
     /// Removes every trace of an execution.
@@ -403,6 +438,7 @@ impl Workspace {
         let before = self.executions.put(id, None, self.batch);
         self.lists.purged.push((id, self.lists.payloads.len(), self.lists.attempts.len()));
         derive(&mut self.ready, &mut self.agenda, &mut self.leases, before.as_deref(), None);
+        derive_member(&mut self.graph, before.as_deref(), None);
     }
 
     pub fn put_dedup(&mut self, key: DedupKey, dedup: Option<Dedup>) {
@@ -455,6 +491,7 @@ impl Workspace {
             number,
             at: now,
             execution: Some(execution.id),
+            flow: execution.flow(),
             namespace: Some(spec.namespace.clone()),
             lane: Some(spec.lane.clone()),
             tags: execution.live.tags.clone(),
@@ -467,7 +504,8 @@ impl Workspace {
     pub fn emit_global(&mut self, lane: Option<LaneName>, now: Ms, fact: Fact) {
         let number = self.next_number();
         let (namespace, tags) = (None, Default::default());
-        self.lists.events.push(Event { number, at: now, execution: None, namespace, lane, tags, fact });
+        let (execution, flow) = (None, None);
+        self.lists.events.push(Event { number, at: now, execution, flow, namespace, lane, tags, fact });
     }
 
     fn next_number(&mut self) -> u64 {
@@ -545,12 +583,27 @@ impl Workspace {
     }
 }
 
-fn timer_key(execution: &Execution) -> Option<AgendaKey> {
-    execution.live.timer.map(|due| AgendaKey { due, subject: Subject::Timer(execution.id) })
+/// The agenda entries of an execution: its timer, and the news of a member that is still being passed on.
+fn agenda_keys(execution: &Execution) -> [Option<AgendaKey>; 2] {
+    let timer = execution.live.timer.map(|due| AgendaKey { due, subject: Subject::Timer(execution.id) });
+    let passing = execution.node().and_then(|node| node.passing);
+    let subject = Subject::Cascade(execution.id);
+    [timer, passing.map(|passing| AgendaKey { due: passing.since, subject })]
 }
 
+/// The agenda entries that go and come when an execution goes from one record to another.
+fn agenda_change(
+    before: Option<&Execution>,
+    after: Option<&Execution>,
+) -> impl Iterator<Item = (Option<AgendaKey>, Option<AgendaKey>)> {
+    let keys = |it: Option<&Execution>| it.map_or([None, None], agenda_keys);
+    keys(before).into_iter().zip(keys(after)).filter(|(old, new)| old != new)
+}
+
+/// Its place among what retention removes; a member leaves with its flow.
 fn ended_entry(execution: &Execution) -> Option<EndedEntry> {
-    execution.end().map(|end| EndedEntry { remove_at: end.remove_at, execution: execution.id })
+    let end = execution.end().filter(|_| execution.spec.member.is_none());
+    end.map(|end| EndedEntry { remove_at: end.remove_at, execution: execution.id })
 }
 
 /// Keeps the in-memory views right when an execution goes from one record to another.
@@ -567,8 +620,7 @@ fn derive(
         old.iter().for_each(|entry| ready.remove(entry));
         new.iter().for_each(|entry| ready.add(entry));
     }
-    let (old, new) = (before.and_then(timer_key), after.and_then(timer_key));
-    if old != new {
+    for (old, new) in agenda_change(before, after) {
         old.iter().for_each(|key| agenda.remove(key));
         new.iter().for_each(|key| agenda.add(*key, None));
     }

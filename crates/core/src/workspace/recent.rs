@@ -9,14 +9,16 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
+use super::graph::derive_flow;
 use super::table::Known;
-use super::{Workspace, derive_worker, timer_key};
+use super::{Workspace, agenda_change, derive_worker};
 use crate::Ms;
 use crate::agenda::{AgendaEntry, AgendaKey, Subject};
 use crate::change::{Changes, Header};
 use crate::class::Class;
 use crate::execution::Execution;
-use crate::id::{ExecutionId, InstanceId, PartitionId};
+use crate::flow::{Edge, EdgeKey, Flow};
+use crate::id::{ExecutionId, FlowId, InstanceId, PartitionId};
 use crate::key::{Dedup, DedupKey};
 use crate::lane::Lane;
 use crate::message::Link;
@@ -42,6 +44,8 @@ pub(super) struct Before {
     pub lanes: Vec<(LaneName, Option<Arc<Lane>>)>,
     pub workers: Vec<(InstanceId, Option<Arc<WorkerInstance>>)>,
     pub links: Vec<(PartitionId, Option<Link>)>,
+    pub flows: Vec<(FlowId, Option<Arc<Flow>>)>,
+    pub edges: Vec<(EdgeKey, Option<Arc<Edge>>)>,
     /// Messages it has sent.
     pub sent: Vec<AgendaKey>,
     /// Entries it has struck, with their content if they were in memory.
@@ -54,7 +58,7 @@ pub(super) struct RecentBatches(VecDeque<Recent>);
 
 impl RecentBatches {
     pub fn add(&mut self, batch: u64, before: Before, changes: &Changes, sweep_by: Option<Ms>) {
-        if before.executions.is_empty() && changes.is_empty() {
+        if before.executions.is_empty() && before.edges.is_empty() && changes.is_empty() {
             return;
         }
         let (agenda_removed, agenda_added) = (changes.agenda_removed.clone(), changes.agenda_added.clone());
@@ -84,6 +88,15 @@ impl RecentBatches {
 }
 
 impl Workspace {
+    /// Executions and edges that were changed and may not be stored.
+    pub(super) fn recently_changed(&self) -> (Vec<ExecutionId>, Vec<EdgeKey>) {
+        let recent = || self.recent.0.iter().map(|recent| &recent.before);
+        let executions = recent().flat_map(|before| before.executions.iter()).map(|(id, _)| *id);
+        let edges = recent().flat_map(|before| before.edges.iter()).map(|(key, _)| *key);
+        let executions = executions.chain(self.executions.touched().map(|(id, _)| *id));
+        (executions.collect(), edges.chain(self.edges.touched().map(|(key, _)| *key)).collect())
+    }
+
     /// Corrects a ready window that has just been refilled with `loaded`.
     pub(super) fn amend_ready(&mut self, lane: &LaneName, class: &Class, loaded: &[(Place, ExecutionId)]) {
         let recent = self.recent.0.iter().flat_map(|recent| recent.before.executions.iter());
@@ -112,12 +125,20 @@ impl Workspace {
         }
         for (id, before) in self.executions.touched() {
             let after = match self.executions.get(id) {
-                Known::Present(it) => timer_key(it),
+                Known::Present(it) => Some(&**it),
                 _ => None,
             };
-            let before = before.as_deref().and_then(timer_key);
-            before.iter().for_each(|key| agenda.remove(key));
-            after.into_iter().for_each(|key| agenda.add(key, None));
+            for (old, new) in agenda_change(before.as_deref(), after) {
+                old.iter().for_each(|key| agenda.remove(key));
+                new.into_iter().for_each(|key| agenda.add(key, None));
+            }
+        }
+        for (id, before) in self.flows.touched() {
+            let after = match self.flows.get(id) {
+                Known::Present(it) => Some(&**it),
+                _ => None,
+            };
+            derive_flow(agenda, before.as_deref(), after);
         }
         for (id, before) in self.workers.touched() {
             let after = match self.workers.get(id) {

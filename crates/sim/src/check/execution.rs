@@ -73,7 +73,7 @@ fn check_attempts(mirror: &Mirror, it: &Execution) -> Check {
             ensure!(lease.instance == attempt.instance, "{id}: the lease is not the attempt's");
             true
         }
-        State::Ended(_) => false,
+        State::Ended(_) | State::Blocked { .. } => false,
         State::Delayed { reason, .. } => *reason == Reason::ResumeDelay,
         // Open exactly if its newest lease was put off, not ended.
         State::Ready { .. } | State::Held { .. } => {

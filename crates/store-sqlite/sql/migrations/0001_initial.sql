@@ -43,15 +43,21 @@ CREATE TABLE executions (
         OR reason = 'resume_delay' OR reason = 'cancel_requested' OR reason = 'attempts_exhausted'
         OR reason = 'fatal_error' OR reason = 'crash_loop' OR reason = 'retry_time_exhausted'
         OR reason = 'cancelled_by_request' OR reason = 'deadline_passed'
-        OR reason = 'schedule_to_start_passed' OR reason = 'lease_lost'),
+        OR reason = 'schedule_to_start_passed' OR reason = 'lease_lost' OR reason = 'waiting_for_dependencies'
+        OR reason = 'hedge' OR reason = 'sibling_quorum_satisfied' OR reason = 'sibling_quorum_impossible'
+        OR reason = 'flow_cancelled' OR reason = 'dependencies_impossible'),
     changed_at INTEGER NOT NULL,
     -- The instance that has the lease, while there is one.
     holder     BLOB             CHECK (length(holder) = 16),
+    -- The flow it is a member of, and its number there.
+    flow       BLOB             CHECK (length(flow) = 16),
+    member     INTEGER,
     -- What was asked for, written once; what changes while it lives.
     spec       TEXT    NOT NULL,
     live       TEXT    NOT NULL
 ) STRICT;
 
+CREATE INDEX executions_of_flow ON executions (flow, member) WHERE flow IS NOT NULL;
 CREATE INDEX executions_leased ON executions (partition, holder, id) WHERE holder IS NOT NULL;
 
 CREATE TABLE ready (
@@ -69,7 +75,8 @@ CREATE TABLE agenda (
     partition INTEGER NOT NULL,
     due       INTEGER NOT NULL,
     kind      TEXT    NOT NULL CHECK (
-        kind = 'timer' OR kind = 'worker_timer' OR kind = 'worker_leases' OR kind = 'sweep' OR kind = 'deliver'),
+        kind = 'timer' OR kind = 'worker_timer' OR kind = 'worker_leases' OR kind = 'sweep' OR kind = 'deliver'
+        OR kind = 'cascade' OR kind = 'members'),
     subject   ANY     NOT NULL,
     message   TEXT,
     PRIMARY KEY (partition, due, kind, subject)

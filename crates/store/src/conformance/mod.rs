@@ -16,6 +16,7 @@ mod cases;
 mod differential;
 mod dump;
 mod engine;
+mod graph_samples;
 mod program;
 mod samples;
 mod stand;

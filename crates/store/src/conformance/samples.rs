@@ -83,6 +83,7 @@ pub fn execution(id: ExecutionId) -> Execution {
         idempotency_until: None,
         digest: ContentDigest(7),
         input_bytes: 0,
+        member: None,
     };
     let live = Live {
         priority: 0,
@@ -94,6 +95,7 @@ pub fn execution(id: ExecutionId) -> Execution {
         deadline_at: None,
         timer: None,
         endings: Vec::new(),
+        node: None,
         changed_at: START,
     };
     Execution { id, spec: Arc::new(spec), live }
@@ -110,7 +112,8 @@ pub fn delayed(id: ExecutionId, until: Ms) -> Execution {
 
 pub fn completed(id: ExecutionId, remove_at: Ms) -> Execution {
     let (state, reason) = (PublicState::Completed, Reason::Succeeded);
-    let end = End { state, reason, at: START, error: None, result_bytes: None, cancelled: None, remove_at };
+    let (error, result_bytes, cancelled, upstream) = (None, None, None, None);
+    let end = End { state, reason, at: START, error, result_bytes, cancelled, upstream, remove_at };
     with_state(execution(id), State::Ended(end))
 }
 
@@ -134,6 +137,7 @@ pub fn full(id: ExecutionId, instance: InstanceId, state: State) -> Execution {
         idempotency_until: Some(START + 9),
         digest: ContentDigest(u64::MAX >> 1),
         input_bytes: 1 << 40,
+        member: None,
     });
     it.live = Live {
         priority: -100,
@@ -145,6 +149,7 @@ pub fn full(id: ExecutionId, instance: InstanceId, state: State) -> Execution {
         deadline_at: Some(START + 86_400_000),
         timer: None,
         endings: endings(),
+        node: None,
         changed_at: START,
     };
     it
@@ -167,6 +172,7 @@ pub fn states(instance: InstanceId) -> Vec<State> {
         error: Some(error()),
         result_bytes: Some(12),
         cancelled: Some(cancellation()),
+        upstream: Some(ExecutionId::from_parts(START, Route(9), 9)),
         remove_at: START + 604_800_000,
     };
     let held = |until, reason| State::Held { actor: odd(), cause: odd(), at: START, until, reason };
@@ -177,6 +183,7 @@ pub fn states(instance: InstanceId) -> Vec<State> {
         State::Active(lease(Some(cancel))),
         held(None, None),
         held(Some(START + 5), Some(Reason::ResumeDelay)),
+        State::Blocked { reason: Reason::WaitingForDependencies },
     ];
     let terminal = PublicState::ALL.iter().filter(|state| state.is_terminal());
     let reasons = Reason::ALL.iter().rev();
@@ -203,7 +210,7 @@ pub fn error() -> TaskError {
     TaskError { code: Some(odd()), message: odd(), class: ErrorClass::Fatal }
 }
 
-fn cancellation() -> Cancellation {
+pub fn cancellation() -> Cancellation {
     Cancellation { actor: odd(), cause: odd(), at: START - 2 }
 }
 

@@ -19,6 +19,7 @@ impl Partition {
             Ask::Record(key) => self.record(key),
             Ask::Opening => Answer::Opening(Box::new(self.opening())),
             Ask::Ready { lane, class, after, limit } => self.ready_after(lane, class, *after, *limit),
+            Ask::List { list, after, limit } => self.list(*list, *after, *limit),
             Ask::Agenda { after, limit } => self.agenda_after(*after, *limit),
             Ask::Changes { since } => Answer::Changes(self.missed(*since).map(Box::new)),
             Ask::Sweep { now, events_before, limit } => {
@@ -39,6 +40,8 @@ impl Partition {
             Key::Dedup(key) => Answer::Dedup(key.clone(), self.dedup.get(key).copied()),
             Key::Lane(name) => Answer::Lane(name.clone(), self.lanes.get(name).cloned()),
             Key::Worker(id) => Answer::Worker(*id, self.workers.get(id).cloned()),
+            Key::Flow(id) => Answer::Flow(*id, self.graphs.flow(*id).cloned()),
+            Key::Edge(key) => Answer::Edge(*key, self.graphs.edge(key).cloned()),
             Key::Message(key) => Answer::Message(*key, self.agenda.get(key).cloned().flatten()),
         }
     }
@@ -115,9 +118,12 @@ impl Partition {
         let next = [
             self.ended_after(now).map(|entry| entry.remove_at),
             self.dedup_expiry.iter().find(|(at, _)| *at > now).map(|(at, _)| *at),
+            self.graphs.ended().find(|(at, _)| *at > now).map(|(at, _)| *at),
             oldest_kept.map(|event| event.at.saturating_add(keep_ms)),
         ];
+        let flows = self.graphs.ended().take_while(|(at, _)| *at <= now).take(limit);
         SweepPage {
+            flows: flows.copied().collect(),
             ended: ended.copied().collect(),
             dedup: dedup.collect(),
             events_below,

@@ -8,6 +8,7 @@
 
 mod answers;
 mod faults;
+mod graph;
 mod log;
 mod partition;
 mod reads;

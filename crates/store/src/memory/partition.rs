@@ -19,6 +19,7 @@ use ff_core::ready::{Place, ReadyEntry};
 use ff_core::worker::WorkerInstance;
 use ff_core::{CommitId, ExecutionId, InstanceId, LaneName, Ms, PartitionId, ServerId};
 
+use super::graph::Graphs;
 use super::log::Log;
 use crate::commit::Version;
 
@@ -44,6 +45,7 @@ pub struct Partition {
     pub(super) lanes: BTreeMap<LaneName, Arc<Lane>>,
     pub(super) workers: BTreeMap<InstanceId, Arc<WorkerInstance>>,
     pub(super) links: BTreeMap<PartitionId, Link>,
+    pub(super) graphs: Graphs,
     pub(super) inbox: BTreeMap<u64, Posted>,
     pub(super) dead_letters: BTreeMap<u64, DeadLetter>,
     pub(super) counts: BTreeMap<CountKey, i64>,
@@ -180,6 +182,8 @@ impl Partition {
         changes.dedup.into_iter().for_each(|(key, dedup)| self.change_dedup(key, dedup));
         changes.lanes.into_iter().for_each(|(name, lane)| put(&mut self.lanes, name, lane));
         changes.workers.into_iter().for_each(|(id, worker)| put(&mut self.workers, id, worker));
+        changes.flows.into_iter().for_each(|(id, flow)| self.graphs.put_flow(id, flow));
+        changes.edges.into_iter().for_each(|(key, edge)| self.graphs.put_edge(key, edge));
         self.links.extend(changes.links.into_iter().map(|link| (link.peer, link)));
         changes.counts.into_iter().for_each(|(key, delta)| count(&mut self.counts, key, delta));
         changes.ready_counts.into_iter().for_each(|(key, delta)| count(&mut self.ready_counts, key, delta));
@@ -198,7 +202,8 @@ impl Partition {
         let before = match change {
             ExecutionChange::Insert(it) | ExecutionChange::Update(it) => {
                 let after = holder(&it);
-                let before = self.executions.insert(it.id, it);
+                let before = self.executions.insert(it.id, it.clone());
+                self.graphs.member(before.as_deref(), Some(&it));
                 if before.as_deref().and_then(holder) == after {
                     return;
                 }
@@ -212,7 +217,9 @@ impl Partition {
                 let numbers: Vec<_> =
                     self.attempts.range((id, 0)..=(id, u32::MAX)).map(|(key, _)| *key).collect();
                 numbers.iter().for_each(|key| drop(self.attempts.remove(key)));
-                self.executions.remove(&id)
+                let before = self.executions.remove(&id);
+                self.graphs.member(before.as_deref(), None);
+                before
             }
         };
         if let Some(lease) = before.as_deref().and_then(holder) {

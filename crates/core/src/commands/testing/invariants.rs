@@ -21,6 +21,7 @@ pub(super) fn check(store: &Model) {
     store.executions.values().for_each(|it| check_execution(store, it));
     check_derived_tables(store);
     check_sweep(store);
+    super::graph::check(store);
     let folded: BTreeMap<_, _> = store.executions.iter().map(|(id, it)| (*id, Folded::of(it))).collect();
     assert_eq!(store.folded, folded, "folding the events gives the stored state");
     assert_eq!(store.header.next_event, store.events.len() as u64 + 1);
@@ -47,11 +48,8 @@ fn check_execution(store: &Model, it: &Execution) {
     let leased = it.lease().is_some();
     assert_eq!(epochs.last().copied().unwrap_or(0) + u64::from(leased), live.epoch);
     check_attempts(store, it);
-    // An id that was removed and used again starts anew.
-    let own = store.events.iter().rev().filter(|event| event.execution == Some(it.id));
-    let own = own.take_while(|event| event.fact != Fact::Removed);
-    let endings = own.filter(|event| event.fact.ends()).count();
-    assert_eq!(endings as u32 + u32::from(!ended), live.series.number, "one completion event per ending");
+    let endings = store.endings[&it.id];
+    assert_eq!(endings + u32::from(!ended), live.series.number, "one completion event per ending");
     assert!(live.changed_at >= it.spec.created_at);
 }
 
@@ -74,7 +72,7 @@ fn check_attempts(store: &Model, it: &Execution) {
             assert_eq!((&lease.worker, lease.instance), (&attempt.worker, attempt.instance));
             true
         }
-        State::Ended(_) => false,
+        State::Ended(_) | State::Blocked { .. } => false,
         State::Delayed { reason, .. } => put_off(Some(*reason)),
         // Ready or held: open exactly if its newest lease was put off, not ended.
         State::Ready { .. } | State::Held { .. } => {
@@ -96,9 +94,14 @@ fn check_derived_tables(store: &Model) {
             let place = entry.place();
             ready.entry((entry.lane, entry.class)).or_default().insert(place, it.id);
         }
-        ended.extend(it.end().map(|end| EndedEntry { remove_at: end.remove_at, execution: it.id }));
+        let end = it.end().filter(|_| it.flow().is_none());
+        ended.extend(end.map(|end| EndedEntry { remove_at: end.remove_at, execution: it.id }));
         agenda.extend(it.live.timer.map(|due| AgendaKey { due, subject: Subject::Timer(it.id) }));
+        let passing = it.node().and_then(|node| node.passing);
+        agenda.extend(passing.map(|at| AgendaKey { due: at.since, subject: Subject::Cascade(it.id) }));
     }
+    let walks = store.flows.values().filter_map(|it| Some((it.live.walk?, it.id)));
+    agenda.extend(walks.map(|(at, id)| AgendaKey { due: at.since, subject: Subject::Members(id) }));
     let ready_counts: BTreeMap<_, _> = ready.iter().map(|(key, it)| (key.clone(), it.len() as i64)).collect();
     agenda.extend(store.workers.values().flat_map(|worker| worker.agenda()));
     agenda.extend(store.header.sweep_at.map(|due| AgendaKey { due, subject: Subject::Sweep }));
@@ -121,7 +124,8 @@ fn check_sweep(store: &Model) {
     let keys = store.dedup.values().map(|dedup| dedup.expires_at);
     let dead = store.workers.values().filter(|it| it.releasing_since.is_none());
     let dead = dead.filter_map(|worker| worker.died_at).map(|at| at + DEAD_WORKER_MS);
-    if let Some(first) = ended.chain(keys).chain(dead).min() {
+    let flows = store.flows.values().filter_map(|it| it.live.end.as_ref()).map(|end| end.remove_at);
+    if let Some(first) = ended.chain(keys).chain(dead).chain(flows).min() {
         let limit = first.max(store.header.now + SWEEP_SLACK_MS);
         let sweep_at = store.header.sweep_at;
         assert!(sweep_at.is_some_and(|at| at <= limit), "{sweep_at:?} comes too late for {first}");
@@ -166,6 +170,16 @@ pub(super) fn check_records(ws: &Workspace, store: &Model) {
     assert_eq!(workers, store.workers.keys().copied().collect());
     store.workers.iter().for_each(|(id, worker)| assert_eq!(ws.worker(*id), Some(worker)));
     store.links.iter().for_each(|(peer, link)| assert_eq!(ws.link(*peer), *link));
+    for (id, it) in &store.flows {
+        if let Ok(cached) = ws.flow(*id) {
+            assert_eq!(cached, Some(it));
+        }
+    }
+    for (key, it) in &store.edges {
+        if let Ok(cached) = ws.edge(*key) {
+            assert_eq!(cached, Some(it));
+        }
+    }
     assert_eq!(*ws.header(), store.header);
 }
 

@@ -11,8 +11,9 @@ use crate::change::{Changes, EndedEntry, ExecutionChange, Header};
 use crate::class::Class;
 use crate::event::Event;
 use crate::execution::Execution;
+use crate::flow::{Edge, EdgeKey, Flow, ListKey};
 use crate::fold::Folded;
-use crate::id::{ExecutionId, InstanceId, PartitionId};
+use crate::id::{ExecutionId, FlowId, InstanceId, PartitionId};
 use crate::inbox::{DeadLetter, Fate, Posted};
 use crate::key::{Ask, Dedup, DedupKey, Key};
 use crate::lane::Lane;
@@ -37,6 +38,8 @@ pub(crate) struct Model {
     pub lanes: BTreeMap<LaneName, Arc<Lane>>,
     pub workers: BTreeMap<InstanceId, Arc<WorkerInstance>>,
     pub links: BTreeMap<PartitionId, Link>,
+    pub flows: BTreeMap<FlowId, Arc<Flow>>,
+    pub edges: BTreeMap<EdgeKey, Arc<Edge>>,
     pub inbox: BTreeMap<u64, Posted>,
     pub dead_letters: BTreeMap<u64, DeadLetter>,
     pub counts: BTreeMap<CountKey, i64>,
@@ -46,6 +49,8 @@ pub(crate) struct Model {
     pub trimmed_below: u64,
     /// What the events alone say of each execution.
     pub folded: BTreeMap<ExecutionId, Folded>,
+    /// How often each execution has ended, since it was created or its id was used anew.
+    pub endings: BTreeMap<ExecutionId, u32>,
     /// What each commit has changed.
     pub log: Vec<Vec<Key>>,
 }
@@ -89,6 +94,8 @@ impl Model {
         changes.dedup.into_iter().for_each(|(key, it)| put(&mut self.dedup, key, it));
         changes.lanes.into_iter().for_each(|(key, it)| put(&mut self.lanes, key, it));
         changes.workers.into_iter().for_each(|(key, it)| put(&mut self.workers, key, it));
+        changes.flows.into_iter().for_each(|(key, it)| put(&mut self.flows, key, it));
+        changes.edges.into_iter().for_each(|(key, it)| put(&mut self.edges, key, it));
         self.links.extend(changes.links.into_iter().map(|link| (link.peer, link)));
         changes.counts.into_iter().for_each(|(key, delta)| count(&mut self.counts, key, delta));
         changes.ready_counts.into_iter().for_each(|(key, delta)| count(&mut self.ready_counts, key, delta));
@@ -139,6 +146,11 @@ impl Model {
 
     fn fold(&mut self, event: &Event) {
         let Some(id) = event.execution else { return };
+        let endings = self.endings.entry(id).or_default();
+        *endings += u32::from(event.fact.ends());
+        if event.fact == crate::event::Fact::Removed {
+            *endings = 0;
+        }
         match Folded::apply(self.folded.remove(&id), event) {
             Some(folded) => drop(self.folded.insert(id, folded)),
             None => drop(self.folded.remove(&id)),
@@ -152,6 +164,9 @@ impl Model {
             Ask::Record(Key::Lane(name)) => Answer::Lane(name.clone(), self.lanes.get(name).cloned()),
             Ask::Record(Key::Worker(id)) => Answer::Worker(*id, self.workers.get(id).cloned()),
             Ask::Record(Key::Message(key)) => Answer::Message(*key, self.agenda.get(key).cloned().flatten()),
+            Ask::Record(Key::Flow(id)) => Answer::Flow(*id, self.flows.get(id).cloned()),
+            Ask::Record(Key::Edge(key)) => Answer::Edge(*key, self.edges.get(key).cloned()),
+            Ask::List { list, after, limit } => self.list(*list, *after, *limit),
             Ask::Opening => Answer::Opening(Box::new(self.opening())),
             Ask::Ready { lane, class, after, limit } => {
                 let places = self.ready.get(&(lane.clone(), class.clone())).into_iter();
@@ -184,6 +199,37 @@ impl Model {
         }
     }
 
+    fn list(&self, list: ListKey, after: u64, limit: usize) -> Answer {
+        let mut edges: Vec<&Arc<Edge>> = self.edges.values().collect();
+        edges.sort_by_key(|edge| edge.number);
+        let ends = edges.iter().map(|edge| (edge.number, edge.key));
+        let all: Vec<(u64, ExecutionId)> = match list {
+            ListKey::Members(flow) => {
+                let members =
+                    self.executions.values().filter_map(|it| Some((it.spec.member.as_ref()?, it.id)));
+                let mut all: Vec<_> =
+                    members.filter(|(it, _)| it.flow == flow).map(|(it, id)| (it.number, id)).collect();
+                all.sort_unstable();
+                all
+            }
+            ListKey::Downstream(id) => {
+                ends.filter(|(_, key)| key.upstream == id).map(|(n, key)| (n, key.downstream)).collect()
+            }
+            ListKey::Upstream(id) => {
+                ends.filter(|(_, key)| key.downstream == id).map(|(n, key)| (n, key.upstream)).collect()
+            }
+        };
+        let entries: Vec<_> = all.into_iter().filter(|(number, _)| *number > after).take(limit).collect();
+        let key = |other| match list {
+            ListKey::Members(_) => None,
+            ListKey::Downstream(upstream) => Some(EdgeKey { upstream, downstream: other }),
+            ListKey::Upstream(downstream) => Some(EdgeKey { upstream: other, downstream }),
+        };
+        let edges = entries.iter().filter_map(|(_, id)| self.edges.get(&key(*id)?).cloned()).collect();
+        let executions = entries.iter().map(|(_, id)| self.executions[id].clone()).collect();
+        Answer::List { list, after, limit, entries, edges, executions }
+    }
+
     fn missed(&self, since: u64) -> Missed {
         let Opening { header, links, ready_counts, .. } = self.opening();
         let mut missed = Missed { header, links, ready_counts, ..Missed::default() };
@@ -210,12 +256,18 @@ impl Model {
         let kept = || self.events.iter().filter(|event| event.number >= self.trimmed_below);
         let first_kept = kept().find(|event| event.at >= events_before);
         let some_old = kept().any(|event| event.at < events_before);
+        let flows = || self.flows.values().filter_map(|it| Some((it.live.end.as_ref()?.remove_at, it.id)));
         let next = [
             self.ended.iter().map(|entry| entry.remove_at).find(|at| *at > now),
             self.dedup.values().map(|dedup| dedup.expires_at).filter(|at| *at > now).min(),
+            flows().map(|(at, _)| at).filter(|at| *at > now).min(),
             first_kept.map(|event| event.at + (now - events_before)),
         ];
+        let mut old: Vec<_> = flows().filter(|(at, _)| *at <= now).collect();
+        old.sort_unstable();
+        old.truncate(limit);
         SweepPage {
+            flows: old,
             ended: self.ended.iter().take_while(|it| it.remove_at <= now).take(limit).copied().collect(),
             dedup: expired.take(limit).map(|(key, dedup)| (key.clone(), *dedup)).collect(),
             events_below: some_old.then(|| first_kept.map_or(self.header.next_event, |event| event.number)),

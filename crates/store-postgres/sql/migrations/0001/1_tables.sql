@@ -51,6 +51,9 @@ CREATE TABLE executions (
     namespace  text    COLLATE "C" NOT NULL,
     lane       text    COLLATE "C" NOT NULL,
     kind       text    COLLATE "C" NOT NULL,
+    -- The flow it is a member of, and its number there.
+    flow       uuid,
+    member     bigint,
     -- What was asked for.
     spec       text    NOT NULL,
     changed_at bigint  NOT NULL,
@@ -61,11 +64,13 @@ CREATE TABLE executions (
         'waiting_for_worker', 'running', 'succeeded', 'retry_backoff', 'waiting_for_delay',
         'paused_by_operator', 'resume_delay', 'cancel_requested', 'attempts_exhausted', 'fatal_error',
         'crash_loop', 'retry_time_exhausted', 'cancelled_by_request', 'deadline_passed',
-        'schedule_to_start_passed', 'lease_lost')),
+        'schedule_to_start_passed', 'lease_lost', 'waiting_for_dependencies', 'hedge', 'sibling_quorum_satisfied',
+        'sibling_quorum_impossible', 'flow_cancelled', 'dependencies_impossible')),
     -- What changes while it lives.
     live       text    NOT NULL
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0.2);
+CREATE INDEX executions_of_flow ON executions (flow, member) WHERE flow IS NOT NULL;
 
 -- Who holds which execution.
 CREATE TABLE leases (
@@ -91,7 +96,7 @@ CREATE TABLE agenda (
     due       bigint  NOT NULL,
     subject   uuid    NOT NULL,
     kind      text    COLLATE "C" NOT NULL CHECK (kind IN (
-        'timer', 'worker_timer', 'worker_leases', 'sweep', 'deliver')),
+        'timer', 'worker_timer', 'worker_leases', 'sweep', 'cascade', 'members', 'deliver')),
     message   text,
     PRIMARY KEY (partition, due, subject, kind)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);

@@ -8,7 +8,7 @@ CREATE TYPE purged_columns_1 AS (
     partition integer[], id uuid[]);
 CREATE TYPE inserted_columns_1 AS (
     partition integer[], id uuid[], created_at bigint[], namespace text[], lane text[], kind text[], spec text[],
-    changed_at bigint[], state text[], reason text[], live text[], holder uuid[]);
+    changed_at bigint[], state text[], reason text[], live text[], holder uuid[], flow uuid[], member bigint[]);
 CREATE TYPE updated_columns_1 AS (
     partition integer[], id uuid[], changed_at bigint[], state text[], reason text[], live text[], holder uuid[]);
 CREATE TYPE ready_removed_columns_1 AS (
@@ -119,12 +119,13 @@ BEGIN
     END IF;
     IF xi IS NOT NULL THEN
         INSERT INTO executions (id, partition, created_at, namespace, lane, kind, spec, changed_at, state, reason,
-                                live)
+                                live, flow, member)
         SELECT u.id, u.partition, u.created_at, u.namespace, u.lane, u.kind, u.spec, u.changed_at, u.state,
-               u.reason, u.live
+               u.reason, u.live, u.flow, u.member
           FROM unnest(xi.partition, xi.id, xi.created_at, xi.namespace, xi.lane, xi.kind, xi.spec, xi.changed_at,
-                      xi.state, xi.reason, xi.live)
-               AS u(partition, id, created_at, namespace, lane, kind, spec, changed_at, state, reason, live)
+                      xi.state, xi.reason, xi.live, xi.flow, xi.member)
+               AS u(partition, id, created_at, namespace, lane, kind, spec, changed_at, state, reason, live, flow,
+                    member)
          WHERE v_all OR u.partition = ANY (won);
         INSERT INTO leases (partition, execution, instance)
         SELECT u.partition, u.id, u.holder
@@ -312,6 +313,9 @@ AS $$
 DECLARE
     r record;
 BEGIN
+    IF rare ? 'flows' OR rare ? 'edges' THEN
+        PERFORM commit_flows_1(won, rare);
+    END IF;
     INSERT INTO attempts (execution, number, record)
     SELECT u.execution, u.number, u.record
       FROM jsonb_to_recordset(rare -> 'attempts')

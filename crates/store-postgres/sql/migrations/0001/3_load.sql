@@ -162,7 +162,7 @@ BEGIN
       FROM unnest(v_ended) AS u(id);
     RETURN QUERY
     SELECT 'other', p_place, d.execution, NULL::uuid, d.expires_at, NULL::bigint, NULL::bigint, u.key::text,
-           coalesce(l.record, w.record, g.message), NULL::bytea
+           coalesce(l.record, w.record, g.message, f.record, e.record), NULL::bytea
       FROM (SELECT DISTINCT one.key FROM jsonb_array_elements(v_others) AS many(keys),
                    jsonb_array_elements(many.keys) AS one(key)) AS u
            LEFT JOIN LATERAL (SELECT d.execution, d.expires_at FROM dedup AS d
@@ -173,6 +173,13 @@ BEGIN
            LEFT JOIN LATERAL (SELECT w.record FROM workers AS w
                                WHERE w.partition = p_partition AND w.instance = (u.key ->> 'worker')::uuid
                                LIMIT 1) AS w ON true
+           LEFT JOIN LATERAL (SELECT json_build_object('spec', f.spec::json, 'live', f.live::json)::text AS record
+                                FROM flows AS f
+                               WHERE f.id = (u.key ->> 'flow')::uuid AND f.partition = p_partition LIMIT 1) AS f ON true
+           LEFT JOIN LATERAL (SELECT edge_record(e) AS record FROM edges AS e
+                               WHERE e.upstream = (u.key #>> '{edge,upstream}')::uuid
+                                 AND e.downstream = (u.key #>> '{edge,downstream}')::uuid
+                                 AND e.partition = p_partition LIMIT 1) AS e ON true
            LEFT JOIN LATERAL (SELECT g.message FROM agenda AS g
                                WHERE g.partition = p_partition AND g.due = (u.key #>> '{message,due}')::bigint
                                  AND g.kind = 'deliver'
@@ -252,6 +259,8 @@ BEGIN
                    NULL, NULL::bytea
               FROM agenda AS g WHERE g.partition = p_partition AND g.due = (v_ask ->> 'due')::bigint
                                  AND g.subject = (v_ask ->> 'id')::uuid AND g.kind = 'deliver';
+        WHEN 'flow', 'edge', 'members', 'downstream', 'upstream' THEN
+            RETURN QUERY SELECT * FROM load_graph_1(p_partition, v_place, v_ask);
         WHEN 'opening' THEN
             RETURN QUERY
             SELECT 'link', v_place, NULL::uuid, NULL::uuid, l.peer::bigint, l.sent, l.received, NULL, NULL,
@@ -311,6 +320,10 @@ BEGIN
                    d.key, NULL::bytea
               FROM dedup AS d WHERE d.partition = p_partition AND d.expires_at <= (v_ask ->> 'now')::bigint
              ORDER BY d.expires_at, d.namespace, d.key LIMIT (v_ask ->> 'limit')::bigint;
+            RETURN QUERY
+            SELECT 'ended_flow', v_place, f.id, NULL::uuid, f.remove_at, NULL::bigint, NULL::bigint, NULL, NULL, NULL::bytea
+              FROM flows AS f WHERE f.partition = p_partition AND f.remove_at <= (v_ask ->> 'now')::bigint
+             ORDER BY f.remove_at, f.id LIMIT (v_ask ->> 'limit')::bigint;
             SELECT min(e.first) INTO v_oldest FROM events AS e WHERE e.partition = p_partition;
             v_below := NULL;
             v_kept := NULL;
@@ -334,6 +347,8 @@ BEGIN
             SELECT 'sweep', v_place, NULL::uuid, NULL::uuid, v_below,
                    least((SELECT min(e.remove_at) FROM ended AS e
                            WHERE e.partition = p_partition AND e.remove_at > (v_ask ->> 'now')::bigint),
+                         (SELECT min(f.remove_at) FROM flows AS f
+                           WHERE f.partition = p_partition AND f.remove_at > (v_ask ->> 'now')::bigint),
                          (SELECT min(d.expires_at) FROM dedup AS d
                            WHERE d.partition = p_partition AND d.expires_at > (v_ask ->> 'now')::bigint),
                          v_kept + ((v_ask ->> 'now')::bigint - (v_ask ->> 'events_before')::bigint)),

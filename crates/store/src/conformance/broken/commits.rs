@@ -94,6 +94,18 @@ fn spoil(state: &MemoryState, bug: Bug, commit: &mut Commit) {
         Bug::AttemptsDropped => changes.attempts.retain(|(_, attempt)| attempt.number % 5 != 0),
         Bug::LanesNotRemoved => changes.lanes.retain(|(_, lane)| lane.is_some()),
         Bug::WorkersNotRemoved => changes.workers.retain(|(_, worker)| worker.is_some()),
+        Bug::FlowNotRemoved => changes.flows.retain(|(_, flow)| flow.is_some()),
+        Bug::FlowKeepsItsRevision => {
+            for flow in changes.flows.iter_mut().filter_map(|(_, flow)| flow.as_mut()) {
+                if let Some(before) = before.flows().find(|it| it.id == flow.id) {
+                    Arc::make_mut(flow).live.revision = before.live.revision;
+                }
+            }
+        }
+        Bug::EdgeNotCounted => {
+            changes.edges.retain(|(key, it)| it.is_none() || before.edges().all(|it| it.key != *key));
+        }
+        Bug::EdgeNotRemoved => changes.edges.retain(|(_, edge)| edge.is_some()),
         Bug::TextTrimmed => {
             for (_, payload) in &mut changes.payloads {
                 payload.content_type = payload.content_type.trim().into();

@@ -1,6 +1,7 @@
 //! Bugs on the way out: what a broken store does to an ask and its answer.
 
-use ff_core::key::Ask;
+use ff_core::flow::EdgeKey;
+use ff_core::key::{Ask, Key};
 use ff_core::query::{Order, Page, PageAsk};
 use ff_core::ready::Place;
 use ff_core::workspace::{Answer, Missed, Opening, SweepPage};
@@ -48,6 +49,14 @@ fn spoil_ask(bug: Bug, mut ask: Ask) -> Ask {
         (Bug::ReadyOrderedByNumberOnly | Bug::ReadyRankWithoutSign, Ask::Ready { after, limit, .. }) => {
             (*after, *limit) = (Place { rank: i64::MIN, number: 0 }, usize::MAX);
         }
+        (Bug::ListIncludesItsStart, Ask::List { after, .. }) => *after = after.saturating_sub(1),
+        (Bug::ListOrderedById, Ask::List { limit, .. }) => *limit = usize::MAX,
+        (Bug::EdgesWithoutDirection, Ask::Record(Key::Edge(key))) => {
+            let EdgeKey { upstream, downstream } = *key;
+            let least = upstream.min(downstream);
+            *key = EdgeKey { upstream: least, downstream: upstream.max(downstream) };
+        }
+        (Bug::SweepOfFlowsWithoutLimit, Ask::Sweep { limit, .. }) => *limit = usize::MAX,
         (Bug::AgendaIncludesItsStart, Ask::Agenda { after, .. }) => *after = after.saturating_sub(1),
         (Bug::SweepWithoutLimit, Ask::Sweep { limit, .. }) => *limit = usize::MAX,
         (Bug::InboxWithoutLimit, Ask::Inbox { limit, .. }) => *limit = usize::MAX,
@@ -82,6 +91,24 @@ fn spoil_answer(state: &MemoryState, bug: Bug, partition: PartitionId, ask: &Ask
                 executions.retain(|it| entries.iter().any(|(_, id)| *id == it.id));
             }
         }
+        (
+            Ask::List { after, limit, .. },
+            Answer::List { after: told, limit: most, entries, edges, executions, .. },
+        ) => {
+            (*told, *most) = (*after, *limit);
+            match bug {
+                Bug::ListOrderedById => {
+                    entries.sort_by_key(|(_, id)| *id);
+                    entries.truncate(*limit);
+                    executions.retain(|it| entries.iter().any(|(_, id)| *id == it.id));
+                    executions.sort_by_key(|it| it.id);
+                    edges.clear();
+                }
+                Bug::ListWithoutExecutions => executions.clear(),
+                _ => {}
+            }
+        }
+        (Ask::Record(Key::Edge(asked)), Answer::Edge(key, _)) => *key = *asked,
         (Ask::Agenda { limit, .. }, Answer::Agenda { entries, reached }) => match bug {
             Bug::AgendaSplitsMillisecond if entries.len() > *limit => {
                 entries.truncate(*limit);
@@ -123,6 +150,7 @@ fn spoil_opening(bug: Bug, opening: &mut Opening) {
 fn spoil_sweep(bug: Bug, page: &mut SweepPage) {
     match bug {
         Bug::SweepForgetsNext => page.next = None,
+        Bug::SweepForgetsFlows => page.flows.clear(),
         Bug::SweepTakesOneEventMore => page.events_below = page.events_below.map(|below| below + 1),
         _ => {}
     }
@@ -132,6 +160,8 @@ fn spoil_changes(state: &MemoryState, bug: Bug, partition: PartitionId, missed: 
     match (bug, missed) {
         (Bug::ChangesForgetKeys, Some(missed)) => missed.dedup.clear(),
         (Bug::ChangesForgetEndings, Some(missed)) => missed.ended.clear(),
+        (Bug::ChangesForgetFlows, Some(missed)) => missed.flows.clear(),
+        (Bug::ChangesForgetEdges, Some(missed)) => missed.edges.clear(),
         (Bug::ChangesForgetMessages, Some(missed)) => missed.messages.clear(),
         (Bug::ChangesWithoutCounts, Some(missed)) => missed.ready_counts.clear(),
         (Bug::ChangesWithoutRemovals, Some(missed)) => missed.executions.retain(|(_, it)| it.is_some()),

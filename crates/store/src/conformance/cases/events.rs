@@ -1,9 +1,10 @@
 //! Events: one gapless list for each partition.
 
 use ff_core::event::{By, Event, Fact, Holder};
+use ff_core::flow::{CancelPolicy, FlowState, Join, OnSatisfied};
 use ff_core::lane::LaneMode;
 use ff_core::state::{AttemptOutcome, Reason};
-use ff_core::{LaneName, Ms, PartitionId};
+use ff_core::{ExecutionId, LaneName, Ms, PartitionId, Route};
 
 use super::super::samples::{self, ODD};
 use super::super::stand::START;
@@ -17,9 +18,41 @@ fn facts(instance: ff_core::InstanceId) -> Vec<Fact> {
     let error = Some(samples::error());
     let outcome = AttemptOutcome::Revoked;
     vec![
-        Fact::Created { kind: samples::kind("task"), priority: -100, until: None },
-        Fact::Created { kind: samples::kind("task"), priority: 100, until: Some(START) },
+        Fact::Created { kind: samples::kind("task"), priority: -100, until: None, blocked: None },
+        Fact::Created {
+            kind: samples::kind("task"),
+            priority: 100,
+            until: Some(START),
+            blocked: Some(Reason::Hedge),
+        },
         Fact::Woken,
+        Fact::Admitted { until: Some(START), reason: Some(Reason::WaitingForDelay) },
+        Fact::Admitted { until: None, reason: None },
+        Fact::Blocked { reason: Reason::Hedge },
+        Fact::Skipped {
+            reason: Reason::DependenciesImpossible,
+            upstream: Some(ExecutionId::from_parts(START, Route(1), 2)),
+        },
+        Fact::FlowCreated {
+            kind: samples::kind("flow"),
+            nodes: 1,
+            edges: 1 << 40,
+            sealed: true,
+            by: ODD.into(),
+        },
+        Fact::FlowGrown { nodes: 1, edges: 2, revision: 1 << 40, by: ODD.into() },
+        Fact::FlowSealed { by: by(), revision: 2 },
+        Fact::NodeSealed { by: by(), revision: 3 },
+        Fact::PolicySet {
+            by: by(),
+            join: Join::Quorum { k: 3, on_satisfied: OnSatisfied::LetRun },
+            revision: 4,
+        },
+        Fact::FlowCancelRequested { by: by(), policy: CancelPolicy::CancelPending },
+        Fact::FlowEnded { state: FlowState::Failed },
+        Fact::FlowReopened,
+        Fact::FlowTagged { by: by(), tags: samples::tags(&[("team.name", ODD)]) },
+        Fact::FlowRemoved,
         Fact::Started { attempt: 1, epoch: 2, series: 3 },
         Fact::Completed { attempt: 1, spent: 2 },
         Fact::Retried { attempt: 1, outcome, until: START, spent: 1, losses: 2, error: error.clone() },
@@ -28,9 +61,9 @@ fn facts(instance: ff_core::InstanceId) -> Vec<Fact> {
         Fact::CancelRequested { by: by(), cut_at: START },
         Fact::Failed { reason: Reason::CrashLoop, spent: 1, losses: 2, error },
         Fact::Failed { reason: Reason::FatalError, spent: 1, losses: 2, error: None },
-        Fact::Cancelled { by: by() },
+        Fact::Cancelled { by: by(), reason: Some(Reason::SiblingQuorumSatisfied) },
         Fact::Expired { reason: Reason::DeadlinePassed, spent: 1, losses: 0 },
-        Fact::Replayed { by: by(), series: 2 },
+        Fact::Replayed { by: by(), series: 2, blocked: Some(Reason::WaitingForDependencies) },
         Fact::Removed,
         Fact::LeaseAcquired { holder: holder() },
         Fact::LeaseReclaimed { holder: holder() },

@@ -4,6 +4,7 @@ mod changes;
 mod commands;
 mod counts;
 mod events;
+mod graphs;
 mod handles;
 mod inbox;
 mod log;
@@ -70,6 +71,11 @@ macro_rules! for_each_conformance_case {
             windows::the_agenda_never_splits_a_millisecond,
             windows::agenda_entries_move_and_go,
             windows::agenda_times_may_be_extreme,
+            graphs::flows_read_back_and_go,
+            graphs::edges_read_back_and_go,
+            graphs::lists_of_a_graph_come_in_order_and_in_pages,
+            graphs::a_sweep_finds_flows_that_are_old_enough,
+            graphs::changes_of_a_graph_are_told,
             sweep::a_sweep_finds_what_is_old_enough,
             sweep::a_sweep_is_bounded,
             sweep::a_sweep_tells_when_the_next_is_due,

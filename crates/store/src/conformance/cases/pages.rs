@@ -135,7 +135,8 @@ fn varied(stand: &Stand) -> Vec<Execution> {
             let (state, reason) = (PublicState::Failed, Reason::AttemptsExhausted);
             let error = Some(TaskError::new("final", "The end_of 'it'"));
             let (result_bytes, cancelled, remove_at) = (None, None, START + 9);
-            let end = End { state, reason, at: START, error, result_bytes, cancelled, remove_at };
+            let end =
+                End { state, reason, at: START, error, result_bytes, cancelled, upstream: None, remove_at };
             it.live.state = State::Ended(end);
         }
     }

@@ -1,0 +1,64 @@
+//! Flows: graphs are built, walked and settled here. Each command has its file; what they share has its own.
+
+mod add_edges;
+mod add_nodes;
+mod cancel_flow;
+mod create_flow;
+mod expand;
+mod extend;
+mod group;
+mod order;
+mod seal;
+mod set_group_policy;
+mod settle;
+mod tag_flow;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use add_edges::AddEdges;
+pub use add_nodes::AddNodes;
+pub use cancel_flow::CancelFlow;
+pub use create_flow::CreateFlow;
+pub use expand::Expand;
+pub use extend::{NewEdge, NewNode};
+pub use seal::Seal;
+pub use set_group_policy::SetGroupPolicy;
+pub use tag_flow::TagFlow;
+
+pub(super) use group::{admit, withdraw, withdraw_loser};
+pub(super) use settle::settle;
+pub(super) use walk::{remove_members, walk_step, withdrawn};
+
+use crate::flow::Flow;
+use crate::rejection::Rejection;
+
+/// Whether a flow takes nodes and edges from outside.
+fn check_takes(flow: &Flow) -> Result<(), Rejection> {
+    check_lives(flow)?;
+    match flow.live.sealed {
+        true => Err(Rejection::FlowClosed { flow: flow.id, state: flow.state() }),
+        false => Ok(()),
+    }
+}
+
+/// Whether a flow has neither ended nor been cancelled.
+fn check_lives(flow: &Flow) -> Result<(), Rejection> {
+    if flow.live.cancel.is_some() {
+        return Err(Rejection::FlowCancelled { flow: flow.id, verb: "changing its graph" });
+    }
+    match &flow.live.end {
+        Some(end) => Err(Rejection::FlowEnded { flow: flow.id, state: end.state }),
+        None => Ok(()),
+    }
+}
+
+/// A change may ask that nobody else has changed the graph since it was looked at.
+fn check_revision(flow: &Flow, expected: Option<u64>) -> Result<(), Rejection> {
+    match expected {
+        Some(expected) if expected != flow.live.revision => {
+            Err(Rejection::RevisionMismatch { flow: flow.id, revision: flow.live.revision, expected })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,440 @@
+//! What follows in a graph when a member moves: edges are counted, groups decided, losers cancelled, skips passed
+//! on, and the flow's own counters kept.
+//!
+//! Every command ends here, so that no way of ending a member can forget its dependents. The work of one command
+//! is bounded: what is left is noted in the members it is left at, and the agenda goes on with it. An edge knows
+//! how it has been counted, so visiting it again changes nothing.
+
+use std::collections::BTreeSet;
+
+use super::group::{
+    admit, edit_node, is_loser, is_undecided, reopen, skip, unwanted_upstreams, withdraw_loser,
+};
+use crate::Ms;
+use crate::event::Fact;
+use crate::execution::{Execution, State};
+use crate::flow::{EdgeKey, EdgeState, Ending, Flow, FlowEnd, GroupState, ListKey, Passing, Standing, Way};
+use crate::id::{ExecutionId, FlowId};
+use crate::state::Reason;
+use crate::workspace::{Moved, Stop, Todo, Workspace};
+
+/// How many neighbours are looked for at once where they are not in memory.
+const LOOK_AHEAD: usize = 1_000;
+
+pub(in crate::commands) fn settle(ws: &mut Workspace, now: Ms) -> Result<(), Stop> {
+    if ws.todo().next().is_none() {
+        return Ok(());
+    }
+    know_flows(ws)?;
+    let (tasks, flows) = (Vec::new(), BTreeSet::new());
+    // Going down has a little more room, so that losers can tell their join in the commit they end in.
+    let up_left = ws.limits.cascade_edges_max.max(1);
+    let down_left = up_left + up_left / 5;
+    Settling { ws, now, tasks, flows, down_left, up_left }.run()
+}
+
+/// Asks for the flows of all members that have moved at once.
+fn know_flows(ws: &Workspace) -> Result<(), Stop> {
+    let flows: BTreeSet<FlowId> = ws
+        .todo()
+        .filter_map(|todo| match todo {
+            Todo::Moved(moved) => moved.after.flow(),
+            _ => None,
+        })
+        .collect();
+    let asks = flows.into_iter().filter_map(|id| match ws.flow(id) {
+        Err(Stop::Need(asks)) => Some(asks),
+        _ => None,
+    });
+    let asks: Vec<_> = asks.flatten().collect();
+    if asks.is_empty() { Ok(()) } else { Err(Stop::Need(asks)) }
+}
+
+/// A member whose news is being passed on.
+#[derive(Clone, Copy)]
+struct Task {
+    id: ExecutionId,
+    down: Option<u64>,
+    up: Option<u64>,
+}
+
+struct Settling<'a> {
+    ws: &'a mut Workspace,
+    now: Ms,
+    /// The newest is served first, so that few are left when the step is full.
+    tasks: Vec<Task>,
+    flows: BTreeSet<FlowId>,
+    down_left: usize,
+    up_left: usize,
+}
+
+impl Settling<'_> {
+    fn run(&mut self) -> Result<(), Stop> {
+        loop {
+            if let Some(todo) = self.ws.next_todo() {
+                self.follow(todo)?;
+            } else if !self.serve_newest()? {
+                break;
+            }
+        }
+        for task in std::mem::take(&mut self.tasks) {
+            self.leave(task)?;
+        }
+        for id in std::mem::take(&mut self.flows) {
+            self.close_or_reopen(id)?;
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, todo: Todo) -> Result<(), Stop> {
+        match todo {
+            Todo::Moved(moved) => self.moved(&moved),
+            Todo::Look(id) => self.look(id, None),
+            Todo::Pass(id) => self.take_up(id),
+            Todo::Flow(id) => {
+                self.flows.insert(id);
+                Ok(())
+            }
+        }
+    }
+
+    // ---- members ---------------------------------------------------------------------------------------
+
+    fn moved(&mut self, moved: &Moved) -> Result<(), Stop> {
+        let Some(id) = moved.after.flow() else { return Ok(()) };
+        let mut flow = (**self.ws.require_flow(id)?).clone();
+        let before = moved.before.as_deref().map(Standing::of);
+        let after = Standing::of(&moved.after);
+        if let Some(before) = before {
+            flow.live.summary.remove(before.state);
+            flow.live.held -= u64::from(before.held);
+        }
+        flow.live.summary.add(after.state);
+        flow.live.held += u64::from(after.held);
+        let was_over = before.is_some_and(|it| it.state.is_terminal());
+        match (was_over, after.state.is_terminal()) {
+            (false, true) => self.ended(&mut flow, moved.id)?,
+            (true, false) => self.runs_again(&mut flow, moved.id)?,
+            _ => {}
+        }
+        self.ws.put_flow(flow, self.now);
+        self.flows.insert(id);
+        self.serve_spare(moved)
+    }
+
+    fn ended(&mut self, flow: &mut Flow, id: ExecutionId) -> Result<(), Stop> {
+        let mut member = (**self.ws.require(id)?).clone();
+        let (Some(end), Some(node)) = (member.end().cloned(), member.live.node.as_deref_mut()) else {
+            return Ok(());
+        };
+        flow.live.keep_until = flow.live.keep_until.max(end.remove_at);
+        let dependents = node.dependents > 0;
+        let undecided = node.group.state == GroupState::Waiting;
+        let upstreams = node.group.pending() > 0 && (undecided || is_loser(end.reason));
+        if Ending::of(&end) == Ending::Failure && !node.absorbed {
+            node.failure = true;
+            flow.live.failures += 1;
+            self.ws.put_execution(member, self.now);
+        }
+        self.pass_on(Task { id, down: dependents.then_some(0), up: upstreams.then_some(0) });
+        Ok(())
+    }
+
+    fn runs_again(&mut self, flow: &mut Flow, id: ExecutionId) -> Result<(), Stop> {
+        let mut member = (**self.ws.require(id)?).clone();
+        let Some(node) = member.live.node.as_deref_mut() else { return Ok(()) };
+        let dependents = node.dependents > 0;
+        let upstreams = node.group.pending() > 0 && node.group.state == GroupState::Waiting;
+        node.unwanted = None;
+        if std::mem::take(&mut node.failure) {
+            flow.live.failures -= 1;
+        }
+        self.ws.put_execution(member, self.now);
+        self.pass_on(Task { id, down: dependents.then_some(0), up: upstreams.then_some(0) });
+        Ok(())
+    }
+
+    /// A spare starts some time after the one before it has, or when that one failed or never started.
+    fn serve_spare(&mut self, moved: &Moved) -> Result<(), Stop> {
+        let Some(spare) = moved.after.spec.member.as_ref().and_then(|member| member.spare) else {
+            return Ok(());
+        };
+        let started = |it: &Execution| it.live.attempt.is_some();
+        let starts = started(&moved.after) && !moved.before.as_deref().is_some_and(started);
+        let gave_up =
+            moved.after.end().is_some_and(|end| matches!(Ending::of(end), Ending::Failure | Ending::Skip));
+        if !starts && !gave_up {
+            return Ok(());
+        }
+        let mut execution = (**self.ws.require(spare)?).clone();
+        let delay = execution.spec.member.as_ref().and_then(|member| member.hedge);
+        let until = match delay {
+            Some(hedge) if !gave_up => self.now.saturating_add(hedge.delay_ms),
+            _ => self.now,
+        };
+        let waits = execution.reason() == Reason::Hedge;
+        let Some(flow) = moved.after.flow() else { return Ok(()) };
+        let cancelled = self.ws.require_flow(flow)?.cancels(&execution);
+        edit_node(&mut execution, |node| {
+            node.hedge_until = Some(node.hedge_until.map_or(until, |known| known.min(until)));
+        });
+        if waits && !cancelled {
+            admit(self.ws, &mut execution, self.now);
+        }
+        self.ws.put_execution(execution, self.now);
+        Ok(())
+    }
+
+    // ---- groups ----------------------------------------------------------------------------------------
+
+    /// Decides a group if its counters allow it. `upstream` is the one whose ending was counted last.
+    fn look(&mut self, id: ExecutionId, upstream: Option<ExecutionId>) -> Result<(), Stop> {
+        let mut member = (**self.ws.require(id)?).clone();
+        let Some(flow_id) = member.flow() else { return Ok(()) };
+        let flow = self.ws.require_flow(flow_id)?.clone();
+        let lives = member.end().is_none();
+        let Some(node) = member.live.node.as_deref_mut() else { return Ok(()) };
+        if node.open && flow.live.sealed {
+            node.open = false;
+            let mut flow = (*flow).clone();
+            flow.live.open_nodes -= 1;
+            // Only a flow that was cancelled is closed with a group that has too few edges.
+            flow.live.short_groups -= u64::from(node.group.is_short());
+            self.ws.put_flow(flow, self.now);
+            self.ws.put_execution(member.clone(), self.now);
+        }
+        let Some(node) = member.live.node.as_deref_mut() else { return Ok(()) };
+        // A flow that is being cancelled starts nothing and skips nothing: what has not ended is cancelled.
+        if !lives || node.open || flow.cancels_members() || node.group.state != GroupState::Waiting {
+            return Ok(());
+        }
+        let verdict = node.group.verdict();
+        node.group.state = verdict;
+        let left = node.group.pending() > 0;
+        let up = match verdict {
+            GroupState::Waiting => return Ok(()),
+            GroupState::Satisfied => {
+                let up = node.group.join.absorbs() && (left || node.group.failed > 0);
+                if !matches!(member.live.state, State::Held { .. }) {
+                    admit(self.ws, &mut member, self.now);
+                }
+                up
+            }
+            GroupState::Impossible => {
+                skip(self.ws, &mut member, self.now, upstream);
+                left
+            }
+        };
+        self.ws.put_execution(member, self.now);
+        self.pass_on(Task { id, down: None, up: up.then_some(0) });
+        Ok(())
+    }
+
+    /// Brings an edge up to date with both its ends, and does what follows from that.
+    fn sync(&mut self, key: EdgeKey) -> Result<(), Stop> {
+        let Some(edge) = self.ws.edge(key)?.cloned() else { return Ok(()) };
+        let mut upstream = (**self.ws.require(key.upstream)?).clone();
+        let mut downstream = (**self.ws.require(key.downstream)?).clone();
+        let counted = upstream.end().map(Ending::of);
+        let needed = upstream.end().is_none() && is_undecided(&downstream);
+        let mut after = (*edge).clone();
+        (after.counted, after.needed) = (counted, needed);
+        if edge.counted != counted {
+            edit_node(&mut downstream, |node| {
+                let group = &mut node.group;
+                edge.counted.into_iter().for_each(|it| group.count(it, edge.state(), Way::Out));
+                counted.into_iter().for_each(|it| group.count(it, after.state(), Way::In));
+            });
+            let skipped = downstream.node().is_some_and(|node| node.group.state == GroupState::Impossible);
+            if skipped && downstream.node().is_some_and(|it| it.group.verdict() != GroupState::Impossible) {
+                reopen(self.ws, &mut downstream, self.now);
+            }
+            self.ws.put_execution(downstream.clone(), self.now);
+        }
+        if edge.needed != needed {
+            edit_node(&mut upstream, |node| {
+                node.needed = if needed { node.needed + 1 } else { node.needed - 1 };
+            });
+            self.ws.put_execution(upstream.clone(), self.now);
+        }
+        if *edge != after {
+            self.ws.put_edge(after.clone());
+        }
+        if edge.counted != counted && is_undecided(&downstream) {
+            self.look(key.downstream, Some(key.upstream))?;
+        }
+        match upstream.end() {
+            None => self.drop_if_unwanted(upstream, &downstream),
+            Some(_) if after.state() == EdgeState::Lost && counted == Some(Ending::Failure) => {
+                self.absorb(upstream, &downstream)
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Cancels an upstream that a join does not need and no other group waits for.
+    fn drop_if_unwanted(&mut self, mut upstream: Execution, downstream: &Execution) -> Result<(), Stop> {
+        let reason = unwanted_upstreams(downstream).or_else(|| {
+            // A spare that has not started is for its join alone.
+            let decided = !is_undecided(downstream) && upstream.reason() == Reason::Hedge;
+            decided.then_some(Reason::SiblingQuorumSatisfied)
+        });
+        let Some(node) = upstream.live.node.as_deref_mut() else { return Ok(()) };
+        let known = node.unwanted;
+        node.unwanted = known.or(reason);
+        let (unwanted, needed, id) = (node.unwanted, node.needed, upstream.id);
+        if unwanted != known {
+            self.ws.put_execution(upstream, self.now);
+        }
+        match unwanted {
+            Some(reason) if needed == 0 => withdraw_loser(self.ws, id, self.now, reason),
+            _ => Ok(()),
+        }
+    }
+
+    /// A join that was satisfied without an upstream makes that one's failure nobody's.
+    fn absorb(&mut self, mut upstream: Execution, downstream: &Execution) -> Result<(), Stop> {
+        let group = downstream.node().map(|node| &node.group);
+        if !group.is_some_and(|group| group.state == GroupState::Satisfied && group.join.absorbs()) {
+            return Ok(());
+        }
+        let Some(flow) = upstream.flow() else { return Ok(()) };
+        let Some(node) = upstream.live.node.as_deref_mut().filter(|node| !node.absorbed) else {
+            return Ok(());
+        };
+        node.absorbed = true;
+        if std::mem::take(&mut node.failure) {
+            let mut flow = (**self.ws.require_flow(flow)?).clone();
+            flow.live.failures -= 1;
+            self.ws.put_flow(flow, self.now);
+        }
+        self.ws.put_execution(upstream, self.now);
+        Ok(())
+    }
+
+    // ---- passing on ------------------------------------------------------------------------------------
+
+    fn pass_on(&mut self, task: Task) {
+        match self.tasks.iter_mut().find(|it| it.id == task.id) {
+            Some(known) => {
+                known.down = task.down.or(known.down);
+                known.up = task.up.or(known.up);
+            }
+            None if task.down.is_some() || task.up.is_some() => self.tasks.push(task),
+            None => {}
+        }
+    }
+
+    /// Visits some edges of the newest member whose news is not passed on. Returns whether there was room.
+    fn serve_newest(&mut self) -> Result<bool, Stop> {
+        let room = |task: &Task| {
+            (task.up.is_some() && self.up_left > 0) || (task.down.is_some() && self.down_left > 0)
+        };
+        let Some(at) = self.tasks.iter().rposition(room) else { return Ok(false) };
+        let Task { id, down, up } = self.tasks[at];
+        if let Some(after) = up.filter(|_| self.up_left > 0) {
+            self.look_ahead(ListKey::Upstream(id), after, self.up_left)?;
+            let (edges, more) = self.ws.list(ListKey::Upstream(id), after, 1)?;
+            self.up_left -= 1;
+            self.tasks[at].up = edges.first().map(|(number, _)| *number).filter(|_| more);
+            self.forget_if_done(at);
+            for (_, upstream) in edges {
+                self.sync(EdgeKey { upstream, downstream: id })?;
+            }
+        } else if let Some(after) = down {
+            self.look_ahead(ListKey::Downstream(id), after, self.down_left)?;
+            let (edges, more) = self.ws.list(ListKey::Downstream(id), after, 1)?;
+            self.down_left -= 1;
+            self.tasks[at].down = edges.first().map(|(number, _)| *number).filter(|_| more);
+            self.forget_if_done(at);
+            for (_, downstream) in edges {
+                self.sync(EdgeKey { upstream: id, downstream })?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn forget_if_done(&mut self, at: usize) {
+        if self.tasks[at].down.is_none() && self.tasks[at].up.is_none() {
+            self.tasks.remove(at);
+        }
+    }
+
+    /// Asks for all neighbours that will be visited and are not in memory, instead of for one after the other.
+    fn look_ahead(&self, list: ListKey, after: u64, left: usize) -> Result<(), Stop> {
+        let (edges, _) = self.ws.list(list, after, 1)?;
+        let unknown = edges.iter().any(|(_, id)| !self.ws.is_cached(*id));
+        if !unknown {
+            return Ok(());
+        }
+        let (edges, _) = self.ws.list(list, after, left.min(LOOK_AHEAD))?;
+        let asks = edges.iter().filter_map(|(_, id)| match self.ws.execution(*id) {
+            Err(Stop::Need(asks)) => Some(asks),
+            _ => None,
+        });
+        Err(Stop::Need(asks.flatten().collect()))
+    }
+
+    /// Goes on where an earlier step has stopped.
+    fn take_up(&mut self, id: ExecutionId) -> Result<(), Stop> {
+        let mut member = (**self.ws.require(id)?).clone();
+        let Some(node) = member.live.node.as_deref_mut() else { return Ok(()) };
+        let Some(passing) = node.passing.take() else { return Ok(()) };
+        self.count_passing(&member, |count| *count -= 1)?;
+        self.ws.put_execution(member, self.now);
+        self.pass_on(Task { id, down: passing.down, up: passing.up });
+        Ok(())
+    }
+
+    /// Notes what this step could not do.
+    fn leave(&mut self, task: Task) -> Result<(), Stop> {
+        let mut member = (**self.ws.require(task.id)?).clone();
+        let Some(node) = member.live.node.as_deref_mut() else { return Ok(()) };
+        let known = node.passing;
+        let least = |new: Option<u64>, old: Option<u64>| new.into_iter().chain(old).min();
+        node.passing = Some(Passing {
+            since: self.now,
+            down: least(task.down, known.and_then(|it| it.down)),
+            up: least(task.up, known.and_then(|it| it.up)),
+        });
+        if known.is_none() {
+            self.count_passing(&member, |count| *count += 1)?;
+        }
+        self.ws.put_execution(member, self.now);
+        Ok(())
+    }
+
+    fn count_passing(&mut self, member: &Execution, edit: impl FnOnce(&mut u64)) -> Result<(), Stop> {
+        let Some(id) = member.flow() else { return Ok(()) };
+        let mut flow = (**self.ws.require_flow(id)?).clone();
+        edit(&mut flow.live.passing);
+        self.ws.put_flow(flow, self.now);
+        self.flows.insert(id);
+        Ok(())
+    }
+
+    // ---- the flow itself -------------------------------------------------------------------------------
+
+    fn close_or_reopen(&mut self, id: FlowId) -> Result<(), Stop> {
+        let mut flow = (**self.ws.require_flow(id)?).clone();
+        match (&flow.live.end, flow.is_over()) {
+            (None, true) => {
+                let state = flow.outcome();
+                let keep_until = match flow.live.nodes {
+                    0 => self.now.saturating_add(self.ws.limits.retention_ms),
+                    _ => flow.live.keep_until,
+                };
+                let remove_at = keep_until.max(self.now);
+                flow.live.end = Some(FlowEnd { state, at: self.now, remove_at });
+                self.ws.emit_flow(&flow, self.now, Fact::FlowEnded { state });
+            }
+            (Some(_), false) => {
+                flow.live.end = None;
+                self.ws.emit_flow(&flow, self.now, Fact::FlowReopened);
+            }
+            _ => return Ok(()),
+        }
+        self.ws.put_flow(flow, self.now);
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! Ways through the members of a flow: to cancel them, to look at them when it was sealed, to remove them.
+
+use super::group::{is_undecided, unwanted_upstreams, withdraw};
+use crate::Ms;
+use crate::event::Fact;
+use crate::execution::Execution;
+use crate::flow::{EdgeKey, Flow, ListKey, Walk};
+use crate::id::{ExecutionId, FlowId};
+use crate::state::Reason;
+use crate::workspace::{Stop, Todo, Workspace};
+
+/// Visits the next members of a flow that is being cancelled or was sealed. What follows from it is left to
+/// whoever settles.
+pub(in crate::commands) fn walk_step(ws: &mut Workspace, now: Ms, id: FlowId) -> Result<(), Stop> {
+    let flow = (**ws.require_flow(id)?).clone();
+    let Some(walk) = flow.live.walk else { return Ok(()) };
+    let (members, more) =
+        ws.list(ListKey::Members(id), walk.after, (ws.limits.cascade_edges_max / 2).max(1))?;
+    know(ws, members.iter().map(|(_, id)| *id))?;
+    for (_, member) in &members {
+        visit(ws, now, &flow, *member)?;
+    }
+    let mut flow = flow;
+    let last = members.last().map(|(number, _)| *number).filter(|_| more);
+    // The agenda's order is by time, so a step that follows at once must not stand before what was due earlier.
+    flow.live.walk = last.map(|after| Walk { since: now.max(walk.since), after });
+    ws.put_flow(flow, now);
+    ws.follow_up(Todo::Flow(id));
+    Ok(())
+}
+
+fn visit(ws: &mut Workspace, now: Ms, flow: &Flow, id: ExecutionId) -> Result<(), Stop> {
+    let member = ws.require(id)?;
+    if let Some(cancel) = &flow.live.cancel
+        && flow.cancels(member)
+    {
+        return withdraw(ws, id, now, &cancel.by, Reason::FlowCancelled);
+    }
+    if member.node().is_some_and(|node| node.open) {
+        ws.follow_up(Todo::Look(id));
+    }
+    Ok(())
+}
+
+/// Asks for all of these at once that are not in memory.
+fn know(ws: &Workspace, ids: impl Iterator<Item = ExecutionId>) -> Result<(), Stop> {
+    let asks = ids.filter_map(|id| match ws.execution(id) {
+        Err(Stop::Need(asks)) => Some(asks),
+        _ => None,
+    });
+    let asks: Vec<_> = asks.flatten().collect();
+    if asks.is_empty() { Ok(()) } else { Err(Stop::Need(asks)) }
+}
+
+/// Why a member that is ready must not start any more: its flow is being cancelled, or a join that did not need
+/// it was decided and the agenda has not come to it yet.
+pub(in crate::commands) fn withdrawn(ws: &Workspace, member: &Execution) -> Result<Option<Reason>, Stop> {
+    let Some(id) = member.flow() else { return Ok(None) };
+    let flow = ws.require_flow(id)?;
+    if flow.cancels(member) {
+        return Ok(Some(Reason::FlowCancelled));
+    }
+    if flow.live.passing == 0 || member.node().is_none_or(|node| node.dependents == 0) {
+        return Ok(None);
+    }
+    let mut reason = member.node().and_then(|node| node.unwanted);
+    let (dependents, _) = ws.list(ListKey::Downstream(member.id), 0, usize::MAX)?;
+    for (_, dependent) in dependents {
+        let dependent = ws.require(dependent)?;
+        if is_undecided(dependent) {
+            return Ok(None);
+        }
+        reason = reason.or_else(|| unwanted_upstreams(dependent));
+    }
+    Ok(reason)
+}
+
+/// Removes members of an ended flow that is old enough, up to `limit`, and the flow with its last one. Returns
+/// how many went.
+pub(in crate::commands) fn remove_members(
+    ws: &mut Workspace,
+    now: Ms,
+    id: FlowId,
+    limit: usize,
+) -> Result<usize, Stop> {
+    let Some(flow) = ws.flow(id)?.cloned() else { return Ok(0) };
+    if flow.live.end.as_ref().is_none_or(|end| end.remove_at > now) {
+        return Ok(0);
+    }
+    let (members, more) = ws.list(ListKey::Members(id), 0, limit)?;
+    know(ws, members.iter().map(|(_, id)| *id))?;
+    let asks = members.iter().filter_map(|(_, id)| match ws.list(ListKey::Downstream(*id), 0, usize::MAX) {
+        Err(Stop::Need(asks)) => Some(asks),
+        _ => None,
+    });
+    let asks: Vec<_> = asks.flatten().collect();
+    if !asks.is_empty() {
+        return Err(Stop::Need(asks));
+    }
+    for (_, member) in &members {
+        let (edges, _) = ws.list(ListKey::Downstream(*member), 0, usize::MAX)?;
+        for (_, downstream) in edges {
+            ws.purge_edge(EdgeKey { upstream: *member, downstream });
+        }
+        if let Some(execution) = ws.execution(*member)?.cloned() {
+            ws.emit(&execution, now, Fact::Removed);
+            ws.purge_execution(*member);
+        }
+    }
+    if !more {
+        ws.emit_flow(&flow, now, Fact::FlowRemoved);
+        ws.purge_flow(id);
+    }
+    Ok(members.len() + 1)
+}

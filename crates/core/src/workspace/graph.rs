@@ -1,0 +1,247 @@
+//! Flows, edges and the lists a graph is walked by.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::sequence::Sequence;
+use super::table::Known;
+use super::{Stop, Workspace};
+use crate::Ms;
+use crate::agenda::{Agenda, AgendaKey, Subject};
+use crate::event::{Event, Fact};
+use crate::execution::Execution;
+use crate::flow::{Edge, EdgeKey, Flow, ListKey, Standing};
+use crate::id::{ExecutionId, FlowId};
+use crate::key::{Ask, Key};
+use crate::rejection::Rejection;
+
+/// How many entries one read of a list brings.
+const PAGE: usize = 1_024;
+
+/// The lists that are in memory, whole or in part.
+pub(super) type Lists = FxHashMap<ListKey, Sequence>;
+
+/// What is to be done in a graph before the command being decided is over.
+#[derive(Clone, Debug)]
+pub enum Todo {
+    Moved(Moved),
+    /// A group whose edges, policy or openness has changed.
+    Look(ExecutionId),
+    /// A member that has news left to pass on.
+    Pass(ExecutionId),
+    /// A flow that may have ended.
+    Flow(FlowId),
+}
+
+/// A member that the command being decided has brought from one standing to another.
+#[derive(Clone, Debug)]
+pub struct Moved {
+    pub id: ExecutionId,
+    pub before: Option<Arc<Execution>>,
+    pub after: Arc<Execution>,
+}
+
+impl Moved {
+    pub(super) fn of(before: Option<&Arc<Execution>>, after: &Arc<Execution>) -> Option<Moved> {
+        after.flow()?;
+        let started = |it: &Execution| it.live.attempt.is_some();
+        let stands = |it: &Arc<Execution>| (Standing::of(it), started(it), it.live.series.number);
+        if before.is_some_and(|before| stands(before) == stands(after)) {
+            return None;
+        }
+        Some(Moved { id: after.id, before: before.cloned(), after: after.clone() })
+    }
+}
+
+impl Workspace {
+    pub fn flow(&self, id: FlowId) -> Result<Option<&Arc<Flow>>, Stop> {
+        match self.flows.get(&id) {
+            Known::Present(flow) => Ok(Some(flow)),
+            Known::Absent => Ok(None),
+            Known::Unknown => Err(Stop::Need(vec![Ask::Record(Key::Flow(id))])),
+        }
+    }
+
+    /// The flow, or the rejection that there is none.
+    pub fn require_flow(&self, id: FlowId) -> Result<&Arc<Flow>, Stop> {
+        self.flow(id)?.ok_or_else(|| Rejection::NotFound { what: "flow", id: id.to_string() }.into())
+    }
+
+    pub fn put_flow(&mut self, mut flow: Flow, now: Ms) {
+        flow.live.changed_at = now;
+        if let Some(end) = &flow.live.end {
+            self.sweep_by(end.remove_at);
+        }
+        let after = Arc::new(flow);
+        let before = self.flows.put(after.id, Some(after.clone()), self.batch);
+        derive_flow(&mut self.agenda, before.as_deref(), Some(&after));
+    }
+
+    pub fn purge_flow(&mut self, id: FlowId) {
+        let before = self.flows.put(id, None, self.batch);
+        derive_flow(&mut self.agenda, before.as_deref(), None);
+    }
+
+    /// The edge between two nodes. Where one of them has all its edges in memory, nothing is read.
+    pub fn edge(&self, key: EdgeKey) -> Result<Option<&Arc<Edge>>, Stop> {
+        match self.edges.get(&key) {
+            Known::Present(edge) => return Ok(Some(edge)),
+            Known::Absent => return Ok(None),
+            Known::Unknown => {}
+        }
+        let whole = |list| self.graph.get(&list).is_some_and(Sequence::is_whole);
+        let leads = |list, to| self.graph.get(&list).is_some_and(|it| it.after(0).any(|(_, id)| id == to));
+        let (down, up) = (ListKey::Downstream(key.upstream), ListKey::Upstream(key.downstream));
+        let absent = (whole(down) && !leads(down, key.downstream)) || (whole(up) && !leads(up, key.upstream));
+        if absent { Ok(None) } else { Err(Stop::Need(vec![Ask::Record(Key::Edge(key))])) }
+    }
+
+    pub fn put_edge(&mut self, edge: Edge) {
+        let after = Arc::new(edge);
+        let before = self.edges.put(after.key, Some(after.clone()), self.batch);
+        derive_edge(&mut self.graph, before.as_deref(), Some(&after));
+    }
+
+    pub fn purge_edge(&mut self, key: EdgeKey) {
+        let before = self.edges.put(key, None, self.batch);
+        derive_edge(&mut self.graph, before.as_deref(), None);
+    }
+
+    /// Something new has an empty list, which nobody needs to read.
+    pub fn begin_list(&mut self, list: ListKey) {
+        self.graph.entry(list).or_insert_with(Sequence::whole);
+    }
+
+    /// Up to `limit` entries of a list after a number, and whether there are more.
+    pub fn list(
+        &self,
+        list: ListKey,
+        after: u64,
+        limit: usize,
+    ) -> Result<(Vec<(u64, ExecutionId)>, bool), Stop> {
+        let unread = |reach| Stop::Need(vec![Ask::List { list, after: reach, limit: PAGE }]);
+        let Some(known) = self.graph.get(&list) else { return Err(unread(0)) };
+        let mut entries: Vec<_> = known.after(after).take(limit.saturating_add(1)).collect();
+        let more = entries.len() > limit;
+        if !more && !known.is_whole() {
+            return Err(unread(known.reach()));
+        }
+        entries.truncate(limit);
+        Ok((entries, more))
+    }
+
+    /// Notes what must follow before the command is over.
+    pub fn follow_up(&mut self, todo: Todo) {
+        self.todo.push_back(todo);
+    }
+
+    pub fn todo(&self) -> impl Iterator<Item = &Todo> {
+        self.todo.iter()
+    }
+
+    pub fn next_todo(&mut self) -> Option<Todo> {
+        self.todo.pop_front()
+    }
+
+    /// Records a fact about a flow.
+    pub fn emit_flow(&mut self, flow: &Flow, now: Ms, fact: Fact) {
+        let number = self.next_number();
+        self.lists.events.push(Event {
+            number,
+            at: now,
+            execution: None,
+            flow: Some(flow.id),
+            namespace: Some(flow.spec.namespace.clone()),
+            lane: None,
+            tags: flow.live.tags.clone(),
+            fact,
+        });
+    }
+
+    /// Takes in a page of a list, and what has changed since it was read.
+    pub(super) fn learn_list(
+        &mut self,
+        list: ListKey,
+        after: u64,
+        limit: usize,
+        entries: &[(u64, ExecutionId)],
+    ) {
+        let known = self.graph.entry(list).or_insert_with(Sequence::unread);
+        known.extend(after, limit, entries);
+        let (executions, edges) = self.recently_changed();
+        for id in executions {
+            if let (ListKey::Members(flow), Known::Present(it)) = (list, self.executions.get(&id))
+                && let Some(member) = it.spec.member.as_ref().filter(|member| member.flow == flow)
+            {
+                self.graph.entry(list).or_insert_with(Sequence::unread).add(member.number, id);
+            }
+        }
+        for key in edges {
+            let other = match list {
+                ListKey::Downstream(id) if id == key.upstream => key.downstream,
+                ListKey::Upstream(id) if id == key.downstream => key.upstream,
+                _ => continue,
+            };
+            if let Known::Present(edge) = self.edges.get(&key) {
+                self.graph.entry(list).or_insert_with(Sequence::unread).add(edge.number, other);
+            }
+        }
+    }
+
+    /// Gives back memory. What is dropped is read again when it is needed.
+    pub(super) fn evict_graph(&mut self, settled: u64, keep: usize) {
+        self.flows.evict(settled, keep, |it| it.live.end.is_some());
+        if self.edges.len() > keep {
+            self.edges.evict(settled, keep / 2, |_| true);
+        }
+        if self.graph.values().map(|list| list.len() + 1).sum::<usize>() > keep.saturating_mul(2) {
+            self.graph.clear();
+        }
+    }
+}
+
+fn walk_key(flow: &Flow) -> Option<AgendaKey> {
+    flow.live.walk.map(|walk| AgendaKey { due: walk.since, subject: Subject::Members(flow.id) })
+}
+
+/// The agenda entries that go and come when a flow goes from one record to another.
+pub(super) fn flow_entries(
+    before: Option<&Flow>,
+    after: Option<&Flow>,
+) -> (Option<AgendaKey>, Option<AgendaKey>) {
+    let (old, new) = (before.and_then(walk_key), after.and_then(walk_key));
+    if old == new { (None, None) } else { (old, new) }
+}
+
+pub(super) fn derive_flow(agenda: &mut Agenda, before: Option<&Flow>, after: Option<&Flow>) {
+    let (old, new) = flow_entries(before, after);
+    old.iter().for_each(|key| agenda.remove(key));
+    new.into_iter().for_each(|key| agenda.add(key, None));
+}
+
+pub(super) fn derive_edge(lists: &mut Lists, before: Option<&Edge>, after: Option<&Edge>) {
+    let Some(edge) = after.or(before) else { return };
+    let EdgeKey { upstream, downstream } = edge.key;
+    let ends = [(ListKey::Downstream(upstream), downstream), (ListKey::Upstream(downstream), upstream)];
+    for (list, other) in ends {
+        match (lists.get_mut(&list), after) {
+            (Some(list), Some(_)) => list.add(edge.number, other),
+            (Some(list), None) => list.remove(edge.number),
+            (None, _) => {}
+        }
+    }
+}
+
+pub(super) fn derive_member(lists: &mut Lists, before: Option<&Execution>, after: Option<&Execution>) {
+    let Some(it) = after.or(before) else { return };
+    let Some(member) = &it.spec.member else { return };
+    if before.is_some() && after.is_some() {
+        return;
+    }
+    let Some(list) = lists.get_mut(&ListKey::Members(member.flow)) else { return };
+    match after {
+        Some(_) => list.add(member.number, it.id),
+        None => list.remove(member.number),
+    }
+}

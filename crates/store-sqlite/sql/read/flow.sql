@@ -1,0 +1,1 @@
+SELECT partition, spec, live FROM flows WHERE id = ?1

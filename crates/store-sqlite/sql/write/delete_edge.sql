@@ -1,0 +1,1 @@
+DELETE FROM edges WHERE upstream = ?1 AND downstream = ?2
