@@ -66,7 +66,7 @@ impl ExecutionChange {
     /// Whether the execution has ended with it: whoever missed the change needs to know no more than that.
     pub fn has_ended(&self) -> bool {
         match self {
-            ExecutionChange::Insert(it) | ExecutionChange::Update(it) => it.end().is_some(),
+            ExecutionChange::Insert(it) | ExecutionChange::Update(it) => it.is_over(),
             ExecutionChange::Purge(_) => false,
         }
     }

@@ -279,6 +279,11 @@ impl Execution {
         }
     }
 
+    /// Whether nobody will look at it to decide anything. The end of a member matters to its flow.
+    pub fn is_over(&self) -> bool {
+        self.end().is_some() && self.spec.member.is_none()
+    }
+
     pub fn attempt_number(&self) -> u32 {
         self.live.attempt.as_ref().map_or(0, |attempt| attempt.number)
     }

@@ -82,8 +82,6 @@ macro_rules! commands {
     ($($name:ident),+ $(,)?) => {
         /// Everything that can be asked of a partition.
         #[derive(Clone, Debug, PartialEq)]
-        // Submissions are both the largest and the most frequent; boxing them would cost more than it saves.
-        #[expect(clippy::large_enum_variant)]
         pub enum Command { $($name($name)),+ }
 
         impl Command {

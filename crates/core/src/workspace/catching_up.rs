@@ -6,7 +6,6 @@ use super::graph::{derive_edge, derive_flow, derive_member};
 use super::table::Known;
 use super::{Lists, Marks, Missed, Workspace, derive, derive_worker};
 use crate::agenda::Subject;
-use crate::flow::ListKey;
 use crate::id::{ExecutionId, FlowId};
 
 impl Workspace {
@@ -88,11 +87,6 @@ impl Workspace {
             let was = self.executions.settle(id, is.clone());
             derive(ready, agenda, leases, was.as_deref(), is.as_deref());
             derive_member(graph, was.as_deref(), is.as_deref());
-        }
-        // Of what has ended only the id is told: it may be a member that no list here knows.
-        let told = |id: &ExecutionId| matches!(self.executions.get(id), Known::Present(_));
-        if !missed.ended.iter().all(told) {
-            graph.retain(|list, _| !matches!(list, ListKey::Members(_)));
         }
         for id in missed.ended {
             let was = self.executions.settle(id, None);

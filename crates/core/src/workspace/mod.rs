@@ -119,7 +119,7 @@ impl Missed {
     /// Takes in the answer for one of the keys.
     pub fn add(&mut self, record: Answer) {
         match record {
-            Answer::Execution(id, Some(it)) if it.end().is_some() => self.ended.push(id),
+            Answer::Execution(id, Some(it)) if it.is_over() => self.ended.push(id),
             Answer::Execution(id, it) => self.executions.push((id, it)),
             Answer::Dedup(key, it) => self.dedup.push((key, it)),
             Answer::Lane(name, it) => self.lanes.push((name, it)),

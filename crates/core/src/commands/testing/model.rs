@@ -146,10 +146,9 @@ impl Model {
 
     fn fold(&mut self, event: &Event) {
         let Some(id) = event.execution else { return };
-        let endings = self.endings.entry(id).or_default();
-        *endings += u32::from(event.fact.ends());
+        *self.endings.entry(id).or_default() += u32::from(event.fact.ends());
         if event.fact == crate::event::Fact::Removed {
-            *endings = 0;
+            self.endings.remove(&id);
         }
         match Folded::apply(self.folded.remove(&id), event) {
             Some(folded) => drop(self.folded.insert(id, folded)),
