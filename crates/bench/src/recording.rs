@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ff_core::attempt::Attempt;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
-use ff_core::query::{CountKey, Page, PageAsk};
+use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Page, PageAsk};
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use ff_store::{Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written};
 
@@ -66,6 +66,9 @@ impl Store for Recording {
     }
     fn executions(&self, ask: PageAsk) -> Soon<'_, Result<Page, StoreError>> {
         self.inner.executions(ask)
+    }
+    fn flows(&self, ask: FlowPageAsk) -> Soon<'_, Result<FlowPage, StoreError>> {
+        self.inner.flows(ask)
     }
     fn counts(&self) -> Soon<'_, Result<Vec<(CountKey, u64)>, StoreError>> {
         self.inner.counts()

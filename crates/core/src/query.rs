@@ -1,10 +1,11 @@
-//! Questions people ask about executions: filters, pages, counts.
+//! Questions people ask about executions and flows: filters, pages, counts.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Ms;
 use crate::execution::Execution;
-use crate::id::{ExecutionId, InstanceId};
+use crate::flow::{Flow, FlowState};
+use crate::id::{ExecutionId, FlowId, InstanceId};
 use crate::name::{Kind, LaneName, Namespace, WorkerName};
 use crate::state::{PublicState, Reason};
 
@@ -15,6 +16,8 @@ pub struct Filter {
     pub namespace: Option<Namespace>,
     pub lane: Option<LaneName>,
     pub kind: Option<Kind>,
+    /// Members of this flow.
+    pub flow: Option<FlowId>,
     pub states: Vec<PublicState>,
     pub reason: Option<Reason>,
     pub tags: Vec<(String, String)>,
@@ -39,6 +42,7 @@ impl Filter {
         self.namespace.as_ref().is_none_or(|it| *it == spec.namespace)
             && self.lane.as_ref().is_none_or(|it| *it == spec.lane)
             && self.kind.as_ref().is_none_or(|it| *it == spec.kind)
+            && self.flow.is_none_or(|it| execution.flow() == Some(it))
             && (self.states.is_empty() || self.states.contains(&execution.public_state()))
             && self.reason.is_none_or(|it| it == execution.reason())
             && self.tags.iter().all(|(key, value)| live.tags.get(key) == Some(value))
@@ -58,7 +62,8 @@ impl Filter {
     /// Whether the counters that ride with each commit answer this filter exactly.
     pub fn is_counted(&self) -> bool {
         let Filter { namespace: _, lane: _, kind: _, states: _, .. } = self;
-        self.reason.is_none()
+        self.flow.is_none()
+            && self.reason.is_none()
             && self.tags.is_empty()
             && self.created_from.is_none()
             && self.created_before.is_none()
@@ -95,6 +100,49 @@ pub struct Page {
     pub executions: Vec<Execution>,
     /// Where the next page starts; absent when there is nothing more.
     pub next: Option<ExecutionId>,
+}
+
+/// Which flows. Everything that is given must hold; an empty filter matches all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FlowFilter {
+    pub namespace: Option<Namespace>,
+    pub kind: Option<Kind>,
+    pub states: Vec<FlowState>,
+    pub tags: Vec<(String, String)>,
+    pub created_from: Option<Ms>,
+    pub created_before: Option<Ms>,
+}
+
+impl FlowFilter {
+    pub fn matches(&self, flow: &Flow) -> bool {
+        let spec = &flow.spec;
+        self.namespace.as_ref().is_none_or(|it| *it == spec.namespace)
+            && self.kind.as_ref().is_none_or(|it| *it == spec.kind)
+            && (self.states.is_empty() || self.states.contains(&flow.state()))
+            && self.tags.iter().all(|(key, value)| flow.live.tags.get(key) == Some(value))
+            && self.created_from.is_none_or(|it| spec.created_at >= it)
+            && self.created_before.is_none_or(|it| spec.created_at < it)
+    }
+}
+
+/// A page of flows after a place in the order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowPageAsk {
+    pub filter: FlowFilter,
+    pub order: Order,
+    pub after: Option<FlowId>,
+    pub limit: usize,
+    /// How many records to look at before answering with what was found so far.
+    pub scan_max: usize,
+}
+
+/// Flows found, in the order asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowPage {
+    pub flows: Vec<Flow>,
+    /// Where the next page starts; absent when there is nothing more.
+    pub next: Option<FlowId>,
 }
 
 /// What executions are counted by.

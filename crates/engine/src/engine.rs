@@ -114,7 +114,7 @@ impl Engine {
 
     /// New work without a key goes round the partitions in which this server comes first, or all if there are
     /// none, a while to each, so that what is submitted together is committed together.
-    fn free_route(&self) -> Route {
+    pub(crate) fn free_route(&self) -> Route {
         let next = self.inner.next_route.fetch_add(1, Ordering::Relaxed) / ROUTE_RUN;
         let preferred = self.inner.shared.preferred.read().unwrap_or_else(PoisonError::into_inner);
         match preferred.len() {
@@ -178,7 +178,7 @@ impl Engine {
             .ok_or_else(|| Failure::Internal(format!("{} has no partition of its own", command.name())))
     }
 
-    fn send(&self, request: Request) -> Result<(), Failure> {
+    pub(crate) fn send(&self, request: Request) -> Result<(), Failure> {
         self.inner.requests.send(request).map_err(|_| Failure::ShuttingDown)
     }
 
@@ -416,7 +416,7 @@ impl Drop for Polling<'_> {
     }
 }
 
-fn unavailable(error: StoreError) -> Failure {
+pub(crate) fn unavailable(error: StoreError) -> Failure {
     Failure::Unavailable(error.to_string())
 }
 

@@ -3,6 +3,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | the in-process API | [`Engine`] |
+//! | what is asked about flows | [`flows`] |
 //! | what decides and when, without any I/O | [`machine`] |
 //! | the thread that feeds the machine and carries out what it asks for | [`driver`] |
 //! | events as they happen | [`subscription`], [`cursor`] |
@@ -16,6 +17,7 @@ pub mod driver;
 pub mod engine;
 pub mod explain;
 pub mod failure;
+pub mod flows;
 pub mod machine;
 mod payload_cache;
 pub mod subscription;

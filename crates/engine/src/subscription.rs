@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ff_core::event::{Event, Family};
-use ff_core::{ExecutionId, LaneName, Ms, Namespace, PartitionId};
+use ff_core::{ExecutionId, FlowId, LaneName, Ms, Namespace, PartitionId};
 use ff_store::{Store, StoreError};
 
 use crate::cursor::{BadCursor, Cursor};
@@ -24,6 +24,8 @@ pub struct EventFilter {
     pub namespace: Option<Namespace>,
     pub lane: Option<LaneName>,
     pub execution: Option<ExecutionId>,
+    /// Of a flow and of all its members.
+    pub flow: Option<FlowId>,
     pub tag: Option<(String, String)>,
 }
 
@@ -33,6 +35,7 @@ impl EventFilter {
             && self.namespace.as_ref().is_none_or(|it| event.namespace.as_ref() == Some(it))
             && self.lane.as_ref().is_none_or(|it| event.lane.as_ref() == Some(it))
             && self.execution.is_none_or(|it| event.execution == Some(it))
+            && self.flow.is_none_or(|it| event.flow == Some(it))
             && self.tag.as_ref().is_none_or(|(key, value)| event.tags.get(key) == Some(value))
     }
 }

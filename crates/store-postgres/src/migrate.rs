@@ -36,6 +36,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
         include_str!("../sql/migrations/0001/3_load.sql"),
         include_str!("../sql/migrations/0001/3_flows.sql"),
         include_str!("../sql/migrations/0001/4_reads.sql"),
+        include_str!("../sql/migrations/0001/4_flows.sql"),
         include_str!("../sql/migrations/0001/5_servers.sql"),
         include_str!("../sql/migrations/0001/6_submit.sql"),
         include_str!("../sql/migrations/0001/7_views.sql"),

@@ -1,20 +1,21 @@
-//! Questions people ask: pages of executions, counts, payloads, attempts, events.
+//! Questions people ask: pages of executions and flows, counts, payloads, attempts, events.
 
 use ff_core::attempt::Attempt;
 use ff_core::event::Event;
 use ff_core::payload::{Payload, PayloadKey};
-use ff_core::query::{CountKey, Order, Page, PageAsk};
+use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Order, Page, PageAsk};
 use ff_core::state::PublicState;
-use ff_core::{CommitId, ExecutionId, Kind, Ms, Namespace};
+use ff_core::{CommitId, ExecutionId, FlowId, Kind, Ms, Namespace};
 use ff_store::{EventPage, Written};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use crate::columns::{Param, int};
+use crate::graph::flow;
 use crate::records::{Read, ReadError, column, count, execution, json, lane};
 
-/// How many executions are looked at with one statement.
+/// How many records are looked at with one statement.
 const STRETCH: usize = 1_000;
 
 pub(crate) async fn written(client: &Client, partition: i32, number: u64) -> Read<Written> {
@@ -61,6 +62,7 @@ pub(crate) async fn attempts(client: &Client, id: ExecutionId) -> Read<Vec<Attem
 /// Reads stretches of executions until enough were found or looked at.
 pub(crate) async fn page(client: &Client, ask: &PageAsk) -> Read<Page> {
     const QUERY: &str = "SELECT * FROM flowfabric.executions_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    const MEMBERS: &str = "SELECT * FROM flowfabric.members_1($4, $1, $2, $3)";
     let filter = &ask.filter;
     let namespace = filter.namespace.as_ref().map(|it| it.as_str());
     let lane = filter.lane.as_ref().map(|it| it.as_str());
@@ -88,7 +90,13 @@ pub(crate) async fn page(client: &Client, ask: &PageAsk) -> Read<Page> {
             (&filter.created_from, Type::INT8),
             (&filter.created_before, Type::INT8),
         ];
-        let rows = client.query_typed(QUERY, &params).await?;
+        let rows = match filter.flow.map(|flow| flow.0) {
+            None => client.query_typed(QUERY, &params).await?,
+            Some(flow) => {
+                let [after, order, most, ..] = params;
+                client.query_typed(MEMBERS, &[after, order, most, (&flow, Type::UUID)]).await?
+            }
+        };
         for row in rows.iter().take(stretch) {
             if page.executions.len() >= limit {
                 page.next = after.map(ExecutionId);
@@ -110,6 +118,58 @@ pub(crate) async fn page(client: &Client, ask: &PageAsk) -> Read<Page> {
         }
         if page.executions.len() >= limit || looked >= scan_max {
             page.next = after.map(ExecutionId);
+            return Ok(page);
+        }
+    }
+}
+
+/// Reads stretches of flows until enough were found or looked at.
+pub(crate) async fn flow_page(client: &Client, ask: &FlowPageAsk) -> Read<FlowPage> {
+    const QUERY: &str = "SELECT * FROM flowfabric.flows_1($1, $2, $3, $4, $5, $6, $7, $8)";
+    let filter = &ask.filter;
+    let namespace = filter.namespace.as_ref().map(|it| it.as_str());
+    let kind = filter.kind.as_ref().map(|it| it.as_str());
+    let states: Vec<&str> = filter.states.iter().map(|it| it.word()).collect();
+    let states = Some(states).filter(|it| !it.is_empty());
+    let newest_first = ask.order == Order::NewestFirst;
+    let (limit, scan_max) = (ask.limit.max(1), ask.scan_max.max(1));
+    let mut page = FlowPage { flows: Vec::new(), next: None };
+    let (mut after, mut looked) = (ask.after.map(|id| id.0), 0);
+    loop {
+        let stretch = STRETCH.min(scan_max - looked).min(limit.max(16));
+        // One more than is looked at, to know whether there is more.
+        let rows_max = int(stretch as u64 + 1);
+        let params: [Param<'_>; 8] = [
+            (&after, Type::UUID),
+            (&newest_first, Type::BOOL),
+            (&rows_max, Type::INT8),
+            (&namespace, Type::TEXT),
+            (&kind, Type::TEXT),
+            (&states, Type::TEXT_ARRAY),
+            (&filter.created_from, Type::INT8),
+            (&filter.created_before, Type::INT8),
+        ];
+        let rows = client.query_typed(QUERY, &params).await?;
+        for row in rows.iter().take(stretch) {
+            if page.flows.len() >= limit {
+                page.next = after.map(FlowId);
+                return Ok(page);
+            }
+            let id: Uuid = column(row, 0)?;
+            (after, looked) = (Some(id), looked + 1);
+            let (spec, live): (Option<&str>, Option<&str>) = (column(row, 1)?, column(row, 2)?);
+            if let (Some(spec), Some(live)) = (spec, live) {
+                let flow = flow(FlowId(id), spec, live)?;
+                if filter.matches(&flow) {
+                    page.flows.push(std::sync::Arc::unwrap_or_clone(flow));
+                }
+            }
+        }
+        if rows.len() <= stretch {
+            return Ok(page);
+        }
+        if page.flows.len() >= limit || looked >= scan_max {
+            page.next = after.map(FlowId);
             return Ok(page);
         }
     }

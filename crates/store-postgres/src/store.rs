@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ff_core::attempt::Attempt;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
-use ff_core::query::{CountKey, Page, PageAsk};
+use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Page, PageAsk};
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use ff_store::{Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written};
 use tokio::runtime::{Handle, Runtime};
@@ -379,6 +379,14 @@ impl Store for PostgresStore {
         self.ask(move |client| {
             let ask = ask.clone();
             async move { reads::page(&client, &ask).await }
+        })
+    }
+
+    fn flows(&self, ask: FlowPageAsk) -> Soon<'_, Result<FlowPage, StoreError>> {
+        let ask = Arc::new(ask);
+        self.ask(move |client| {
+            let ask = ask.clone();
+            async move { reads::flow_page(&client, &ask).await }
         })
     }
 

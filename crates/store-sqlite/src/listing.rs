@@ -1,10 +1,13 @@
-//! Questions people ask about executions: pages, counts, payloads, attempts.
+//! Questions people ask about executions and flows: pages, counts, payloads, attempts.
+
+use std::sync::Arc;
 
 use ff_core::attempt::Attempt;
+use ff_core::flow::{Flow, FlowLive, FlowSpec};
 use ff_core::payload::{Payload, PayloadKey};
-use ff_core::query::{CountKey, Filter, Order, Page, PageAsk};
+use ff_core::query::{CountKey, Filter, FlowFilter, FlowPage, FlowPageAsk, Order, Page, PageAsk};
 use ff_core::state::PublicState;
-use ff_core::{ExecutionId, Kind, Namespace};
+use ff_core::{ExecutionId, FlowId, Kind, Namespace};
 use rusqlite::{Row, params};
 
 use crate::reader::Reads;
@@ -17,9 +20,19 @@ const HIGHEST: &[u8] = &[0xff; 17];
 impl Reads<'_> {
     pub(crate) fn page(&mut self, ask: &PageAsk) -> Read<Page> {
         let after = ask.after.as_ref().map(|id| &id.0.as_bytes()[..]);
-        let mut rows = match ask.order {
-            Order::NewestFirst => self.sql.executions_newest_first.query([after.unwrap_or(HIGHEST)])?,
-            Order::OldestFirst => self.sql.executions_oldest_first.query([after.unwrap_or(LOWEST)])?,
+        let flow = ask.filter.flow.as_ref().map(|id| &id.0.as_bytes()[..]);
+        let sql = &mut self.sql;
+        let (all, members, start) = match ask.order {
+            Order::NewestFirst => {
+                (&mut sql.executions_newest_first, &mut sql.members_newest_first, after.unwrap_or(HIGHEST))
+            }
+            Order::OldestFirst => {
+                (&mut sql.executions_oldest_first, &mut sql.members_oldest_first, after.unwrap_or(LOWEST))
+            }
+        };
+        let mut rows = match flow {
+            None => all.query([start])?,
+            Some(flow) => members.query([start, flow])?,
         };
         let mut page = Page { executions: Vec::new(), next: None };
         let mut looked = 0;
@@ -36,6 +49,33 @@ impl Reads<'_> {
                 let execution = execution(id, row, 7)?;
                 if ask.filter.matches(&execution) {
                     page.executions.push(execution);
+                }
+            }
+        }
+        Ok(page)
+    }
+
+    pub(crate) fn flow_page(&mut self, ask: &FlowPageAsk) -> Read<FlowPage> {
+        let after = ask.after.as_ref().map(|id| &id.0.as_bytes()[..]);
+        let mut rows = match ask.order {
+            Order::NewestFirst => self.sql.flows_newest_first.query([after.unwrap_or(HIGHEST)])?,
+            Order::OldestFirst => self.sql.flows_oldest_first.query([after.unwrap_or(LOWEST)])?,
+        };
+        let mut page = FlowPage { flows: Vec::new(), next: None };
+        let mut looked = 0;
+        let mut last = None;
+        while let Some(row) = rows.next()? {
+            if last.is_some() && (page.flows.len() >= ask.limit.max(1) || looked >= ask.scan_max) {
+                page.next = last;
+                break;
+            }
+            let id = FlowId(id(row, 0)?);
+            (looked, last) = (looked + 1, Some(id));
+            if flow_may_match(&ask.filter, row)? {
+                let (spec, live): (FlowSpec, FlowLive) = (json("spec", row, 5)?, json("live", row, 6)?);
+                let flow = Flow { id, spec: Arc::new(spec), live };
+                if ask.filter.matches(&flow) {
+                    page.flows.push(flow);
                 }
             }
         }
@@ -96,6 +136,17 @@ fn may_match(filter: &Filter, row: &Row<'_>) -> Read<bool> {
         && filter.kind.as_ref().map_or(Ok(true), |it| text(row, 3).map(|found| found == it.as_str()))?
         && (filter.states.is_empty() || filter.states.iter().any(|it| it.word() == state))
         && filter.reason.map_or(Ok(true), |it| text(row, 5).map(|found| found == it.word()))?
+        && filter.created_from.is_none_or(|it| created_at >= it)
+        && filter.created_before.is_none_or(|it| created_at < it))
+}
+
+/// The same for a flow.
+fn flow_may_match(filter: &FlowFilter, row: &Row<'_>) -> Read<bool> {
+    let created_at: i64 = row.get(4)?;
+    let state = text(row, 3)?;
+    Ok(filter.namespace.as_ref().map_or(Ok(true), |it| text(row, 1).map(|found| found == it.as_str()))?
+        && filter.kind.as_ref().map_or(Ok(true), |it| text(row, 2).map(|found| found == it.as_str()))?
+        && (filter.states.is_empty() || filter.states.iter().any(|it| it.word() == state))
         && filter.created_from.is_none_or(|it| created_at >= it)
         && filter.created_before.is_none_or(|it| created_at < it))
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ff_core::attempt::Attempt;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
-use ff_core::query::{CountKey, Page, PageAsk};
+use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Page, PageAsk};
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use ff_store::{
     Clock, Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written,
@@ -242,6 +242,10 @@ impl Store for SqliteStore {
 
     fn executions(&self, ask: PageAsk) -> Soon<'_, Result<Page, StoreError>> {
         self.inner.readers.ask(move |reads| reads.page(&ask))
+    }
+
+    fn flows(&self, ask: FlowPageAsk) -> Soon<'_, Result<FlowPage, StoreError>> {
+        self.inner.readers.ask(move |reads| reads.flow_page(&ask))
     }
 
     fn counts(&self) -> Soon<'_, Result<Vec<(CountKey, u64)>, StoreError>> {

@@ -28,7 +28,7 @@ use ff_core::class::Class;
 use ff_core::event::Event;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
-use ff_core::query::{CountKey, Page, PageAsk};
+use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Page, PageAsk};
 use ff_core::workspace::Answer;
 use ff_core::{CommitId, ExecutionId, LaneName, Ms, PartitionId, ServerId};
 
@@ -155,6 +155,9 @@ pub trait Store: Send + Sync + Debug {
 
     /// A page of executions of all partitions, in the order of their ids.
     fn executions(&self, ask: PageAsk) -> Soon<'_, Result<Page, StoreError>>;
+
+    /// A page of flows of all partitions, in the order of their ids.
+    fn flows(&self, ask: FlowPageAsk) -> Soon<'_, Result<FlowPage, StoreError>>;
 
     /// Exact counts of all executions, summed over partitions; none with zero.
     fn counts(&self) -> Soon<'_, Result<Vec<(CountKey, u64)>, StoreError>>;

@@ -51,6 +51,7 @@ impl Driver {
                 }
             },
             Done::Looked { execution, ended } => self.looked(execution, ended),
+            Done::LookedAtFlow { flow, found } => self.looked_at_flow(flow, found),
             Done::Alive(Ok(alive)) => self.set_servers(&alive),
             // The list known so far stands; it only orders.
             Done::Alive(Err(_)) => {}

@@ -1,9 +1,10 @@
 //! The driver: a thread that feeds the machine and carries out what it asks for.
 //!
 //! It owns everything that happens between callers and the machine: who waits for which reply, who waits for
-//! the end of which execution, inputs kept at hand, and how often other processes' commits are looked for.
+//! the end of which execution or flow, inputs kept at hand, and how often other processes' commits are looked for.
 
 mod answers;
+mod flow_waits;
 mod outputs;
 mod requests;
 mod stopping;
@@ -18,7 +19,7 @@ use std::task::Poll as TaskPoll;
 use std::time::{Duration, Instant};
 
 use ff_core::commands::Poll;
-use ff_core::{Command, Execution, ExecutionId, InstanceId, Ms, PartitionId, Payload, Reply};
+use ff_core::{Command, Execution, ExecutionId, Flow, FlowId, InstanceId, Ms, PartitionId, Payload, Reply};
 use ff_store::{Store, StoreError};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -89,6 +90,10 @@ pub(crate) enum Request {
     Wait {
         execution: ExecutionId,
         answer: Answered<Ended>,
+    },
+    WaitFlow {
+        flow: FlowId,
+        answer: Answered<Arc<Flow>>,
     },
     /// Tell this instance's worker which of its leases to look at.
     Watch {
@@ -162,6 +167,7 @@ enum Done {
     Prefetched(Vec<(ExecutionId, Payload)>),
     Tasks { answer: Answered<Vec<Task>>, tasks: Result<Vec<Task>, (StoreError, Vec<Arc<Execution>>)> },
     Looked { execution: ExecutionId, ended: Result<Looked, StoreError> },
+    LookedAtFlow { flow: FlowId, found: Result<Option<Arc<Flow>>, StoreError> },
     Alive(Result<Vec<String>, StoreError>),
     Gone(Result<Vec<String>, StoreError>),
     Left,
@@ -191,6 +197,7 @@ pub(crate) struct Driver {
     next_group: usize,
     inputs: PayloadCache,
     waits: FxHashMap<ExecutionId, Vec<Answered<Ended>>>,
+    flow_waits: FxHashMap<FlowId, Vec<Answered<Arc<Flow>>>>,
     live: FxHashSet<ExecutionId>,
     recent: FxHashMap<ExecutionId, Ended>,
     recent_order: VecDeque<ExecutionId>,
@@ -236,6 +243,7 @@ impl Driver {
             groups: FxHashMap::default(),
             next_group: 0,
             waits: FxHashMap::default(),
+            flow_waits: FxHashMap::default(),
             live: FxHashSet::default(),
             recent: FxHashMap::default(),
             recent_order: VecDeque::new(),
@@ -330,6 +338,7 @@ impl Driver {
     fn somebody_waits(&self) -> bool {
         self.machine.has_waiting_polls()
             || !self.waits.is_empty()
+            || !self.flow_waits.is_empty()
             || !self.watchers.is_empty()
             || self.shared.subscribers.load(Ordering::Relaxed) > 0
     }
@@ -359,6 +368,10 @@ impl Driver {
     fn forget_gone(&mut self) {
         self.watchers.retain(|_, watcher| !watcher.is_closed());
         self.waits.retain(|_, answers| {
+            answers.retain(|answer| !answer.is_closed());
+            !answers.is_empty()
+        });
+        self.flow_waits.retain(|_, answers| {
             answers.retain(|answer| !answer.is_closed());
             !answers.is_empty()
         });

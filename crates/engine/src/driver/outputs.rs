@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use ff_core::commands::Release;
 use ff_core::key::Key;
 use ff_core::payload::{PayloadKey, Slot};
-use ff_core::{Execution, ExecutionId, Ms, PartitionId, Reply};
+use ff_core::{Execution, ExecutionId, FlowId, Ms, PartitionId, Reply};
 use ff_store::Commit;
 
 use crate::failure::Failure;
@@ -177,6 +177,9 @@ impl Driver {
                 self.recent.remove(&oldest);
             }
         }
+        for flow in news.flows {
+            self.answer_flow_waits(flow.id, &Ok(flow.clone()));
+        }
         for id in news.removed {
             self.recent.remove(&id);
             self.live.remove(&id);
@@ -202,6 +205,21 @@ impl Driver {
         self.publish(partition, next_event);
         let partitions = self.store.info().partitions;
         let here = |id: &ExecutionId| id.route().partition(partitions) == partition;
+        let flows: Vec<FlowId> = match &keys {
+            Some(keys) => {
+                let flows = keys.iter().filter_map(|key| match key {
+                    Key::Flow(id) => Some(*id),
+                    _ => None,
+                });
+                flows.collect()
+            }
+            None => self.flow_waits.keys().copied().collect(),
+        };
+        for id in flows {
+            if self.flow_waits.contains_key(&id) {
+                self.look_at_flow(id);
+            }
+        }
         let changed: Vec<ExecutionId> = match keys {
             Some(keys) => {
                 let executions = keys.into_iter().filter_map(|key| match key {

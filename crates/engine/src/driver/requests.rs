@@ -21,7 +21,10 @@ impl Driver {
         }
         let at = self.at();
         let give_up_at = at + self.config.command_timeout_ms;
-        if matches!(request, Request::Wait { .. } | Request::Poll { .. } | Request::Watch { .. }) {
+        if matches!(
+            request,
+            Request::Wait { .. } | Request::WaitFlow { .. } | Request::Poll { .. } | Request::Watch { .. }
+        ) {
             // From now on somebody waits for what other processes do.
             self.next_status = self.next_status.min(at + self.config.status_busy_ms);
         }
@@ -54,6 +57,7 @@ impl Driver {
             Request::PollDropped { number } => self.drop_poll(number),
             Request::GiveBack { tasks } => self.give_back(tasks.into_iter().map(|it| it.execution).collect()),
             Request::Wait { execution, answer } => self.add_wait(execution, answer),
+            Request::WaitFlow { flow, answer } => self.add_flow_wait(flow, answer),
             Request::Watch { instance, disturbed } => drop(self.watchers.insert(instance, disturbed)),
             Request::Nudge { answer } => {
                 self.nudges.push(answer);
@@ -74,6 +78,7 @@ impl Driver {
             }
             Request::Poll { answer, .. } => drop(answer.send(Err(Failure::ShuttingDown))),
             Request::Wait { answer, .. } => drop(answer.send(Err(Failure::ShuttingDown))),
+            Request::WaitFlow { answer, .. } => drop(answer.send(Err(Failure::ShuttingDown))),
             Request::Watch { .. } | Request::Nudge { .. } | Request::PollDropped { .. } => {}
             // The worker leaves with this process; its leases return with it.
             Request::GiveBack { .. } => {}

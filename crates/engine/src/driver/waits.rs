@@ -32,7 +32,9 @@ impl Driver {
         let behind: Vec<PartitionId> =
             (0..count).map(PartitionId).filter(|it| self.machine.is_behind(*it)).collect();
         if !behind.is_empty() {
-            self.waits.keys().for_each(|id| waited[id.route().partition(count).index()] = true);
+            let routes = self.waits.keys().map(|id| id.route());
+            let routes = routes.chain(self.flow_waits.keys().map(|id| id.route()));
+            routes.for_each(|route| waited[route.partition(count).index()] = true);
         }
         for partition in (0..count).map(PartitionId) {
             let workspace = self.machine.workspace(partition);

@@ -93,6 +93,8 @@ pub(super) fn news(changes: &Changes) -> News {
             ExecutionChange::Purge(id) => news.removed.push(*id),
         }
     }
+    let ended = changes.flows.iter().filter_map(|(_, flow)| flow.as_ref().filter(|it| it.live.end.is_some()));
+    news.flows.extend(ended.cloned());
     if !news.ended.is_empty() && !changes.payloads.is_empty() {
         let results = changes.payloads.iter().filter(|(key, _)| key.slot == Slot::Result);
         let results: rustc_hash::FxHashMap<_, _> =

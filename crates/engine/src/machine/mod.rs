@@ -19,7 +19,7 @@ use ff_core::commands::Poll;
 use ff_core::id::{ExecutionId, InstanceId};
 use ff_core::key::{Ask, Key};
 use ff_core::limits::Limits;
-use ff_core::{Command, Execution, Ms, PartitionId, Payload, Reply, Route, ServerId};
+use ff_core::{Command, Execution, Flow, Ms, PartitionId, Payload, Reply, Route, ServerId};
 use ff_store::{Commit, Loaded, Outcome, Status, StoreError, Version, Written};
 use rustc_hash::FxHashSet;
 
@@ -90,6 +90,8 @@ pub enum Input {
 pub struct News {
     /// The number the partition's next event gets.
     pub next_event: u64,
+    /// Flows that have ended.
+    pub flows: Vec<Arc<Flow>>,
     /// Executions that ended, with the result if there is one.
     pub ended: Vec<(Arc<Execution>, Option<Payload>)>,
     /// Executions of which no trace is left.

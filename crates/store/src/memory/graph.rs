@@ -29,6 +29,10 @@ impl Graphs {
         self.flows.values()
     }
 
+    pub(super) fn by_id(&self) -> &BTreeMap<FlowId, Arc<Flow>> {
+        &self.flows
+    }
+
     pub(super) fn edge(&self, key: &EdgeKey) -> Option<&Arc<Edge>> {
         self.edges.get(key)
     }

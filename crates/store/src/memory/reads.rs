@@ -1,55 +1,77 @@
-//! What people ask about a store: pages of executions, counts, events.
+//! What people ask about a store: pages of executions and flows, counts, events.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
+use ff_core::Ms;
 use ff_core::execution::Execution;
-use ff_core::query::{CountKey, Order, Page, PageAsk};
-use ff_core::{ExecutionId, Ms};
+use ff_core::flow::Flow;
+use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Order, Page, PageAsk};
 
 use super::partition::Partition;
 use crate::EventPage;
 
-/// A page over several partitions, in the order of the ids.
+/// A page of executions over several partitions, in the order of the ids.
 pub(super) fn page(partitions: &[Partition], ask: &PageAsk) -> Page {
-    let mut rows = merged(partitions, ask.order, ask.after).peekable();
-    let mut executions = Vec::new();
+    let rows = partitions.iter().map(|partition| {
+        let rows = rows(&partition.executions, ask.order, ask.after);
+        rows.filter(|(_, it)| ask.filter.flow.is_none_or(|flow| it.flow() == Some(flow)))
+    });
+    let fits = |it: &Execution| ask.filter.matches(it);
+    let (executions, next) = gather(merged(rows, ask.order), fits, ask.limit, ask.scan_max);
+    Page { executions, next }
+}
+
+/// A page of flows over several partitions, in the order of the ids.
+pub(super) fn flow_page(partitions: &[Partition], ask: &FlowPageAsk) -> FlowPage {
+    let rows = partitions.iter().map(|partition| rows(partition.graphs.by_id(), ask.order, ask.after));
+    let fits = |it: &Flow| ask.filter.matches(it);
+    let (flows, next) = gather(merged(rows, ask.order), fits, ask.limit, ask.scan_max);
+    FlowPage { flows, next }
+}
+
+/// What fits among the rows looked at, and where to go on if that was not all.
+fn gather<'a, I: Copy + 'a, T: Clone + 'a>(
+    rows: impl Iterator<Item = (&'a I, &'a Arc<T>)>,
+    fits: impl Fn(&T) -> bool,
+    limit: usize,
+    scan_max: usize,
+) -> (Vec<T>, Option<I>) {
+    let mut rows = rows.peekable();
+    let mut found = Vec::new();
     let mut last = None;
-    for _ in 0..ask.scan_max.max(1) {
-        let Some(execution) = rows.next() else { break };
-        last = Some(execution.id);
-        if ask.filter.matches(execution) {
-            executions.push((**execution).clone());
-            if executions.len() >= ask.limit {
+    for _ in 0..scan_max.max(1) {
+        let Some((id, row)) = rows.next() else { break };
+        last = Some(*id);
+        if fits(row) {
+            found.push((**row).clone());
+            if found.len() >= limit {
                 break;
             }
         }
     }
-    Page { executions, next: last.filter(|_| rows.peek().is_some()) }
+    (found, last.filter(|_| rows.peek().is_some()))
 }
 
-type Rows<'a> = Box<dyn Iterator<Item = &'a Arc<Execution>> + 'a>;
+type Rows<'a, I, T> = Box<dyn Iterator<Item = (&'a I, &'a Arc<T>)> + 'a>;
 
-fn rows(partition: &Partition, order: Order, after: Option<ExecutionId>) -> Rows<'_> {
+fn rows<I: Ord, T>(records: &BTreeMap<I, Arc<T>>, order: Order, after: Option<I>) -> Rows<'_, I, T> {
     let bound = after.map_or(Unbounded, Excluded);
-    let executions = &partition.executions;
     match order {
-        Order::OldestFirst => Box::new(executions.range((bound, Unbounded)).map(|(_, it)| it)),
-        Order::NewestFirst => Box::new(executions.range((Unbounded, bound)).rev().map(|(_, it)| it)),
+        Order::OldestFirst => Box::new(records.range((bound, Unbounded))),
+        Order::NewestFirst => Box::new(records.range((Unbounded, bound)).rev()),
     }
 }
 
-fn merged(
-    partitions: &[Partition],
+fn merged<'a, I: Copy + Ord + 'a, T: 'a>(
+    rows: impl Iterator<Item = impl Iterator<Item = (&'a I, &'a Arc<T>)>>,
     order: Order,
-    after: Option<ExecutionId>,
-) -> impl Iterator<Item = &Arc<Execution>> {
-    let mut fronts: Vec<_> =
-        partitions.iter().map(|partition| rows(partition, order, after).peekable()).collect();
+) -> impl Iterator<Item = (&'a I, &'a Arc<T>)> {
+    let mut fronts: Vec<_> = rows.map(Iterator::peekable).collect();
     std::iter::from_fn(move || {
         let heads = fronts.iter_mut().enumerate();
-        let heads = heads.filter_map(|(at, rows)| rows.peek().map(|execution| (execution.id, at)));
+        let heads = heads.filter_map(|(at, rows)| rows.peek().map(|(id, _)| (**id, at)));
         let (_, at) = match order {
             Order::OldestFirst => heads.min(),
             Order::NewestFirst => heads.max(),

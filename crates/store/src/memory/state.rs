@@ -5,7 +5,7 @@ use ff_core::event::Event;
 use ff_core::inbox::Posted;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
-use ff_core::query::{CountKey, Page, PageAsk};
+use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Page, PageAsk};
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use uuid::Uuid;
 
@@ -114,6 +114,10 @@ impl MemoryState {
 
     pub fn executions(&self, ask: &PageAsk) -> Page {
         reads::page(&self.partitions, ask)
+    }
+
+    pub fn flows(&self, ask: &FlowPageAsk) -> FlowPage {
+        reads::flow_page(&self.partitions, ask)
     }
 
     pub fn counts(&self) -> Vec<(CountKey, u64)> {

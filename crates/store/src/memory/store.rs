@@ -9,7 +9,7 @@ use ff_core::attempt::Attempt;
 use ff_core::inbox::Posted;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
-use ff_core::query::{CountKey, Page, PageAsk};
+use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Page, PageAsk};
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use uuid::Uuid;
 
@@ -186,6 +186,10 @@ impl Store for MemoryStore {
 
     fn executions(&self, ask: PageAsk) -> Soon<'_, Result<Page, StoreError>> {
         self.read(move |state| Ok(state.executions(&ask)))
+    }
+
+    fn flows(&self, ask: FlowPageAsk) -> Soon<'_, Result<FlowPage, StoreError>> {
+        self.read(move |state| Ok(state.flows(&ask)))
     }
 
     fn counts(&self) -> Soon<'_, Result<Vec<(CountKey, u64)>, StoreError>> {

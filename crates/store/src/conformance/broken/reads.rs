@@ -2,10 +2,10 @@
 
 use ff_core::flow::EdgeKey;
 use ff_core::key::{Ask, Key};
-use ff_core::query::{Order, Page, PageAsk};
+use ff_core::query::{FlowPage, FlowPageAsk, Order, Page, PageAsk};
 use ff_core::ready::Place;
 use ff_core::workspace::{Answer, Missed, Opening, SweepPage};
-use ff_core::{ExecutionId, Ms, PartitionId};
+use ff_core::{ExecutionId, FlowId, Ms, PartitionId};
 use uuid::Uuid;
 
 use super::Bug;
@@ -176,9 +176,12 @@ fn spoil_changes(state: &MemoryState, bug: Bug, partition: PartitionId, missed: 
 
 pub fn page(state: &MemoryState, bug: Bug, mut ask: PageAsk) -> Page {
     match bug {
-        Bug::PageIncludesItsStart => ask.after = ask.after.map(|id| neighbour(id, ask.order)),
+        Bug::PageIncludesItsStart => {
+            ask.after = ask.after.map(|id| ExecutionId(neighbour(id.0, ask.order)));
+        }
         Bug::PageOrderIgnored => ask.order = Order::OldestFirst,
         Bug::FilterIgnoresTags => ask.filter.tags.clear(),
+        Bug::FilterIgnoresTheFlow => ask.filter.flow = None,
         Bug::ScanWithoutBound => ask.scan_max = usize::MAX,
         Bug::FilterTextIsCaseSensitive => {
             // The text is looked for as it is written, in whatever the record says.
@@ -192,11 +195,23 @@ pub fn page(state: &MemoryState, bug: Bug, mut ask: PageAsk) -> Page {
     state.executions(&ask)
 }
 
+pub fn flow_page(state: &MemoryState, bug: Bug, mut ask: FlowPageAsk) -> FlowPage {
+    match bug {
+        Bug::FlowPageIncludesItsStart => ask.after = ask.after.map(|id| FlowId(neighbour(id.0, ask.order))),
+        Bug::FlowPageOrderIgnored => ask.order = Order::OldestFirst,
+        Bug::FlowFilterIgnoresTags => ask.filter.tags.clear(),
+        Bug::FlowFilterIgnoresTheState => ask.filter.states.clear(),
+        Bug::FlowScanWithoutBound => ask.scan_max = usize::MAX,
+        _ => {}
+    }
+    state.flows(&ask)
+}
+
 /// The id next to this one, on the side a page comes from.
-fn neighbour(id: ExecutionId, order: Order) -> ExecutionId {
-    let number = id.0.as_u128();
-    ExecutionId(Uuid::from_u128(match order {
+fn neighbour(id: Uuid, order: Order) -> Uuid {
+    let number = id.as_u128();
+    Uuid::from_u128(match order {
         Order::OldestFirst => number - 1,
         Order::NewestFirst => number + 1,
-    }))
+    })
 }

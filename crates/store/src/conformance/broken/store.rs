@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ff_core::attempt::Attempt;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
-use ff_core::query::{CountKey, Page, PageAsk};
+use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Page, PageAsk};
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 
 use super::super::stand::START;
@@ -178,6 +178,13 @@ impl Store for BrokenStore {
         Box::pin(async move {
             let page = self.inner.executions(ask.clone()).await?;
             Ok(self.bug.map_or(page, |bug| self.inner.inspect(|state| reads::page(state, bug, ask))))
+        })
+    }
+
+    fn flows(&self, ask: FlowPageAsk) -> Soon<'_, Result<FlowPage, StoreError>> {
+        Box::pin(async move {
+            let page = self.inner.flows(ask.clone()).await?;
+            Ok(self.bug.map_or(page, |bug| self.inner.inspect(|state| reads::flow_page(state, bug, ask))))
         })
     }
 

@@ -4,6 +4,7 @@ mod changes;
 mod commands;
 mod counts;
 mod events;
+mod flow_pages;
 mod graphs;
 mod handles;
 mod inbox;
@@ -90,6 +91,10 @@ macro_rules! for_each_conformance_case {
             pages::pages_cover_everything_in_both_orders,
             pages::every_filter_is_applied,
             pages::a_scan_is_bounded,
+            flow_pages::pages_of_flows_cover_everything_in_both_orders,
+            flow_pages::every_filter_of_flows_is_applied,
+            flow_pages::a_scan_of_flows_is_bounded,
+            flow_pages::members_of_a_flow_are_found,
             inbox::posted_rows_are_seen_in_order,
             inbox::a_read_of_the_inbox_is_bounded,
             inbox::a_row_that_was_taken_is_gone_and_the_others_stay,
