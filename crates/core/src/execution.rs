@@ -9,7 +9,7 @@ use crate::attempt::{Attempt, TaskError};
 use crate::class::{Capabilities, Class};
 use crate::flow::{Member, Node};
 use crate::id::{ExecutionId, FlowId, InstanceId};
-use crate::name::{Kind, LaneName, Namespace, WorkerName};
+use crate::name::{Kind, LaneName, Namespace, NodeName, WorkerName};
 use crate::policy::Policy;
 use crate::ready::{Place, ReadyEntry};
 use crate::rejection::{Lost, Rejection};
@@ -310,6 +310,11 @@ impl Execution {
 
     pub fn flow(&self) -> Option<FlowId> {
         self.spec.member.as_ref().map(|member| member.flow)
+    }
+
+    /// What it is called in its flow.
+    pub fn node_name(&self) -> Option<&NodeName> {
+        self.spec.member.as_ref().and_then(|member| member.name.as_ref())
     }
 
     pub fn node(&self) -> Option<&Node> {

@@ -56,8 +56,8 @@ pub use ff_core::query::{CountKey, Filter, Order};
 pub use ff_core::state::{AttemptOutcome, Reason};
 pub use ff_core::worker::{WorkerInstance, WorkerMode};
 pub use ff_core::{
-    Capability, Execution, ExecutionId, InstanceId, Kind, LaneName, Ms, Namespace, Payload, PublicState,
-    Rejection, WorkerName,
+    Capability, Execution, ExecutionId, FlowId, InstanceId, Kind, LaneName, Ms, Namespace, Payload,
+    PublicState, Rejection, WorkerName,
 };
 pub use ff_engine::explain::{Explanation, Gate};
 pub use ff_engine::machine::MachineStats;

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use flowfabric::{
-    Fabric, Filter, InstanceId, Kind, LaneName, Ms, Namespace, PageCursor, PublicState, Reason, WorkerName,
+    Fabric, Filter, FlowId, InstanceId, Kind, LaneName, Ms, Namespace, PageCursor, PublicState, Reason,
+    WorkerName,
 };
 use serde_json::json;
 
@@ -48,6 +49,9 @@ struct Wanted {
     kind: Option<Kind>,
     #[arg(long, value_name = "NAME")]
     namespace: Option<Namespace>,
+    /// Members of this flow
+    #[arg(long, value_name = "ID")]
+    flow: Option<FlowId>,
     /// With this tag; may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse::tag)]
     tag: Vec<(String, String)>,
@@ -80,6 +84,7 @@ impl Wanted {
             namespace: self.namespace,
             lane: self.lane,
             kind: self.kind,
+            flow: self.flow,
             states: self.state,
             reason: self.reason,
             tags: self.tag,

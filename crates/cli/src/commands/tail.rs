@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use flowfabric::{Event, EventFilter, Events, ExecutionId, Fabric, Family, LaneName, Namespace, Start};
+use flowfabric::{
+    Event, EventFilter, Events, ExecutionId, Fabric, Family, FlowId, LaneName, Namespace, Start,
+};
 use serde_json::{Value, json};
 
 use super::watch::sleep;
@@ -20,7 +22,7 @@ use crate::{parse, view};
   flowfabric tail --family operator --from 1h
   flowfabric tail --from c1.5b9c6f5d6f0e4d0b8f6d3c9f1a2b3c4d.1f")]
 pub struct Tail {
-    /// Only this family: execution, lease or operator; may be given several times
+    /// Only this family: execution, lease, flow or operator; may be given several times
     #[arg(long, value_parser = parse::family)]
     family: Vec<Family>,
     #[arg(long, value_name = "NAME")]
@@ -29,6 +31,9 @@ pub struct Tail {
     namespace: Option<Namespace>,
     #[arg(long, value_name = "ID")]
     execution: Option<ExecutionId>,
+    /// Only events of this flow and of its members
+    #[arg(long, value_name = "ID")]
+    flow: Option<FlowId>,
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse::tag)]
     tag: Option<(String, String)>,
     /// Where to start: beginning, now, a time, how long ago, or a cursor
@@ -65,6 +70,7 @@ impl Tail {
             namespace: self.namespace,
             lane: self.lane,
             execution: self.execution,
+            flow: self.flow,
             tag: self.tag,
         };
         let mut events = fabric.events(filter, self.from).await?;
