@@ -317,6 +317,11 @@ impl Execution {
         self.spec.member.as_ref().and_then(|member| member.name.as_ref())
     }
 
+    /// The flow it stands for, if it is a child flow.
+    pub fn child_flow(&self) -> Option<FlowId> {
+        self.spec.member.as_ref().and_then(|member| member.child)
+    }
+
     pub fn node(&self) -> Option<&Node> {
         self.live.node.as_deref()
     }

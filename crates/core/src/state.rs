@@ -79,6 +79,8 @@ words!(
         SiblingQuorumImpossible = "sibling_quorum_impossible",
         FlowCancelled = "flow_cancelled",
         DependenciesImpossible = "dependencies_impossible",
+        ChildFlow = "child_flow",
+        ChildFlowFailed = "child_flow_failed",
     }
 );
 

@@ -21,7 +21,7 @@ pub(crate) fn flow_rows(
         Ok(json!({
             "partition": partition, "id": id, "created_at": flow.spec.created_at, "namespace": flow.spec.namespace,
             "kind": flow.spec.kind, "spec": spec, "state": flow.state().word(), "revision": flow.live.revision,
-            "changed_at": flow.live.changed_at, "remove_at": flow.live.end.as_ref().map(|end| end.remove_at),
+            "changed_at": flow.live.changed_at, "remove_at": flow.live.end.as_ref().and_then(|end| end.remove_at),
             "live": live,
         }))
     })
@@ -37,8 +37,8 @@ pub(crate) fn edge_rows(partition: i32, changes: &Changes) -> impl Iterator<Item
         json!({
             "partition": partition, "upstream": upstream, "downstream": downstream, "flow": edge.flow,
             "number": edge.number, "condition": edge.on.word(), "field": edge.field,
-            "counted": edge.counted.map(|it| it.word()), "needed": edge.needed, "created_at": edge.created_at,
-            "created_by": edge.created_by,
+            "counted": edge.counted.map(|it| it.word()), "needed": edge.needed, "passes": edge.passes,
+            "created_at": edge.created_at, "created_by": edge.created_by,
         })
     })
 }

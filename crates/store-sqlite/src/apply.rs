@@ -303,7 +303,7 @@ impl<'c> Apply<'c> {
                     flow.state().word(),
                     int(flow.live.revision),
                     flow.live.changed_at,
-                    flow.live.end.as_ref().map(|end| end.remove_at),
+                    flow.live.end.as_ref().and_then(|end| end.remove_at),
                     Text(&self.spec),
                     Text(&self.json),
                 ]
@@ -328,6 +328,7 @@ impl<'c> Apply<'c> {
                     edge.field.as_ref().map(|field| field.as_str()),
                     edge.counted.map(|ending| ending.word()),
                     edge.needed,
+                    edge.passes,
                     edge.created_at,
                     &*edge.created_by,
                 ]

@@ -52,7 +52,7 @@ impl Reads<'_> {
                     let far = if let ListKey::Downstream(_) = list { downstream } else { upstream };
                     let number = edge.number;
                     edges.push(Arc::new(edge));
-                    (number, far, 10)
+                    (number, far, 11)
                 }
             };
             entries.push((number, other));
@@ -79,7 +79,8 @@ fn edge(row: &Row<'_>) -> Read<Edge> {
             None => None,
         },
         needed: row.get(7)?,
-        created_at: row.get(8)?,
-        created_by: text(row, 9)?.into(),
+        passes: row.get(8)?,
+        created_at: row.get(9)?,
+        created_by: text(row, 10)?.into(),
     })
 }

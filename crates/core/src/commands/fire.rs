@@ -1,7 +1,7 @@
 //! Fire: an agenda entry is due.
 
 use super::bury_worker::bury;
-use super::flows::walk_step;
+use super::flows::{admit, walk_step};
 use super::lifecycle::{
     Ending, Failure, end_attempt, finish_cancelled, finish_expired, holder, lose_lease, make_ready,
     retry_or_fail, revoke_lease,
@@ -80,6 +80,9 @@ impl Fire {
         match guard {
             Guard::Wake => {
                 let State::Delayed { until, .. } = execution.live.state else { return };
+                if execution.child_flow().is_some() {
+                    return admit(ws, execution, now);
+                }
                 let number = ws.emit(execution, now, Fact::Woken);
                 make_ready(ws, execution, now, until, number);
             }

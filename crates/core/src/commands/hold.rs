@@ -6,8 +6,9 @@ use crate::Ms;
 use crate::event::{By, Fact};
 use crate::execution::State;
 use crate::id::ExecutionId;
-use crate::rejection::{Lost, Rejection};
+use crate::rejection::{Invalid, Lost, Rejection};
 use crate::reply::Reply;
+use crate::state::Reason;
 use crate::workspace::Workspace;
 
 /// Stops an execution until it is unheld; a lease is taken away without cost.
@@ -30,6 +31,10 @@ impl Hold {
                 return Err(Rejection::Terminal { execution: self.execution, state, reason }.into());
             }
             State::Delayed { until, reason } => (Some(*until), Some(*reason)),
+            State::Blocked { reason: Reason::ChildFlow } => {
+                let problem = "is a child flow that has begun; hold its members instead";
+                return Err(Invalid::new("execution", problem).into());
+            }
             State::Ready { .. } | State::Blocked { .. } => (None, None),
             State::Active(lease) => {
                 let cancel = lease.cancel.clone();

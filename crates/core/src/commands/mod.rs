@@ -50,7 +50,7 @@ pub use drop_letter::DropLetter;
 pub use fail::Fail;
 pub use fire::Fire;
 pub use flows::{
-    AddEdges, AddNodes, CancelFlow, CreateFlow, Expand, NewEdge, NewNode, Seal, SetGroupPolicy, TagFlow,
+    AddEdges, AddNodes, CancelFlow, CreateFlow, Expand, NewChild, NewEdge, NewNode, Seal, SetGroupPolicy, TagFlow,
 };
 pub use heartbeat::Heartbeat;
 pub use hold::Hold;
@@ -272,7 +272,7 @@ impl Command {
             Command::Expand(it) => &mut it.nodes,
             _ => return self,
         };
-        nodes.iter_mut().for_each(|node| node.create.fresh = false);
+        not_fresh(nodes);
         self
     }
 
@@ -292,8 +292,17 @@ impl Command {
     }
 }
 
+fn not_fresh(nodes: &mut [NewNode]) {
+    for node in nodes {
+        node.create.fresh = false;
+        node.child.iter_mut().for_each(|child| not_fresh(&mut child.nodes));
+    }
+}
+
 fn flow_weight(nodes: &[NewNode], edges: &[NewEdge]) -> usize {
-    512 + nodes.iter().map(|node| 1_024 + node.create.input.len()).sum::<usize>() + edges.len() * 256
+    let child = |node: &NewNode| node.child.as_ref().map_or(0, |it| flow_weight(&it.nodes, &it.edges));
+    let weight = |node: &NewNode| 1_024 + node.create.input.len() + child(node);
+    512 + nodes.iter().map(weight).sum::<usize>() + edges.len() * 256
 }
 
 const BY_BYTES_MAX: usize = 512;

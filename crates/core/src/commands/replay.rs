@@ -2,11 +2,9 @@
 //! until the new ones end.
 
 use super::Decision;
-use super::lifecycle::make_ready;
+use super::flows::{check_not_cancelled, start_again};
 use crate::Ms;
-use crate::event::{By, Fact};
-use crate::execution::{Series, State};
-use crate::flow::GroupState;
+use crate::event::By;
 use crate::id::ExecutionId;
 use crate::rejection::Rejection;
 use crate::reply::Reply;
@@ -29,9 +27,7 @@ impl Replay {
             return Err(Rejection::NotTerminal { execution: self.execution, state, verb: "replayed" }.into());
         }
         if let Some(flow) = current.flow() {
-            if ws.require_flow(flow)?.live.cancel.is_some() {
-                return Err(Rejection::FlowCancelled { flow, verb: "replaying its members" }.into());
-            }
+            check_not_cancelled(ws, flow)?;
             if current.public_state() == PublicState::Skipped {
                 return Err(Rejection::SkippedByOthers { execution: self.execution }.into());
             }
@@ -43,19 +39,9 @@ impl Replay {
             return Err(Rejection::ReplaysExhausted { execution: self.execution, max }.into());
         }
         let mut execution = (**current).clone();
-        execution.live.series = Series { number: series, spent: 0, losses: 0, since: now };
-        execution.live.deadline_at = execution.spec.deadline_ms.map(|ms| now.saturating_add(ms));
-        let by = By::new(&self.actor, &self.cause);
-        // A member that ended before its dependencies were satisfied waits for them again.
-        let waits = execution.node().is_some_and(|node| node.group.state != GroupState::Satisfied);
-        let blocked = waits.then_some(Reason::WaitingForDependencies);
-        let number = ws.emit(&execution, now, Fact::Replayed { by, series, blocked });
-        match blocked {
-            Some(reason) => {
-                execution.live.state = State::Blocked { reason };
-                ws.follow_up(Todo::Look(execution.id));
-            }
-            None => make_ready(ws, &mut execution, now, now, number),
+        start_again(ws, &mut execution, now, By::new(&self.actor, &self.cause));
+        if execution.reason() == Reason::WaitingForDependencies {
+            ws.follow_up(Todo::Look(execution.id));
         }
         ws.put_execution(execution, now);
         Ok(Reply::Changed(ws.require(self.execution)?.clone()))

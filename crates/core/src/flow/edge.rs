@@ -84,6 +84,9 @@ pub struct Edge {
     /// Whether it is counted among those that still need the upstream.
     #[serde(default)]
     pub needed: bool,
+    /// Whether it was satisfied when the downstream's group was decided, so that its result is passed.
+    #[serde(default)]
+    pub passes: bool,
     pub created_at: Ms,
     pub created_by: Box<str>,
 }

@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 
 pub use edge::{Edge, EdgeKey, EdgeState, Ending, On};
 pub(crate) use node::Way;
-pub use node::{Group, GroupState, Hedge, Join, Member, Node, OnSatisfied, Passing};
+pub use node::{ChildState, Group, GroupState, Hedge, Join, Member, Node, OnSatisfied, Passing};
 
 use crate::Ms;
 use crate::execution::{Cancellation, ContentDigest, Execution, State};
 use crate::id::{ExecutionId, FlowId};
 use crate::name::{Kind, Namespace};
-use crate::state::{PublicState, words};
+use crate::state::{PublicState, Reason, words};
 use crate::tags::Tags;
 
 words!(
@@ -57,6 +57,11 @@ pub struct FlowSpec {
     pub created_at: Ms,
     pub created_by: Box<str>,
     pub digest: ContentDigest,
+    /// The node it stands for in another flow, and how many flows are around it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ExecutionId>,
+    #[serde(default)]
+    pub depth: u8,
 }
 
 /// How many members stand in each public state.
@@ -105,8 +110,9 @@ pub struct FlowCancel {
 pub struct FlowEnd {
     pub state: FlowState,
     pub at: Ms,
-    /// When retention may remove it with all its members.
-    pub remove_at: Ms,
+    /// When retention may remove it with all its members; a child flow leaves with its parent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remove_at: Option<Ms>,
 }
 
 /// A way through the members that is taken in parts.
@@ -115,6 +121,15 @@ pub struct Walk {
     pub since: Ms,
     /// The number of the last member that was visited.
     pub after: u64,
+    /// Members that did not complete run again.
+    #[serde(default)]
+    pub revive: bool,
+}
+
+impl Walk {
+    pub fn new(since: Ms) -> Walk {
+        Walk { since, after: 0, revive: false }
+    }
 }
 
 /// What changes while a flow lives.
@@ -145,6 +160,15 @@ pub struct FlowLive {
     /// Members whose failure no join has absorbed.
     #[serde(default)]
     pub failures: u64,
+    /// A child flow whose node's turn has not come: nothing of it starts.
+    #[serde(default)]
+    pub waits: bool,
+    /// Members that are child flows which have begun and are not over.
+    #[serde(default)]
+    pub children: u64,
+    /// Those of them in which something can move.
+    #[serde(default)]
+    pub moving_children: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<FlowCancel>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,6 +190,32 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// A flow without members.
+    pub fn new(id: FlowId, spec: FlowSpec, tags: Tags, sealed: bool) -> Flow {
+        let live = FlowLive {
+            tags,
+            revision: 1,
+            sealed,
+            nodes: 0,
+            edges: 0,
+            summary: Summary::default(),
+            held: 0,
+            open_nodes: 0,
+            short_groups: 0,
+            passing: 0,
+            failures: 0,
+            waits: false,
+            children: 0,
+            moving_children: 0,
+            cancel: None,
+            walk: None,
+            keep_until: 0,
+            end: None,
+            changed_at: spec.created_at,
+        };
+        Flow { id, spec: Arc::new(spec), live }
+    }
+
     pub fn state(&self) -> FlowState {
         let live = &self.live;
         if let Some(end) = &live.end {
@@ -174,11 +224,27 @@ impl Flow {
         if !live.sealed {
             return FlowState::Open;
         }
+        if self.moves() { FlowState::Running } else { FlowState::Blocked }
+    }
+
+    /// Whether something happens in it without a signal from outside or a time that comes.
+    fn moves(&self) -> bool {
+        let live = &self.live;
         let moving = live.summary.get(PublicState::Active) + live.summary.get(PublicState::Waiting);
-        if moving > live.held || live.passing > 0 || live.walk.is_some() {
-            FlowState::Running
+        let members = moving > live.held || live.moving_children > 0;
+        live.end.is_none() && (members || live.passing > 0 || live.walk.is_some())
+    }
+
+    /// What it is to the flow it is a part of.
+    pub fn child_state(&self) -> ChildState {
+        if self.live.end.is_some() {
+            ChildState::Over
+        } else if self.live.waits {
+            ChildState::Waits
+        } else if self.moves() {
+            ChildState::Moves
         } else {
-            FlowState::Blocked
+            ChildState::Rests
         }
     }
 
@@ -192,7 +258,9 @@ impl Flow {
         let Some(cancel) = &self.live.cancel else { return false };
         match cancel.policy {
             CancelPolicy::FlowOnly => false,
-            CancelPolicy::CancelPending => member.live.attempt.is_none(),
+            CancelPolicy::CancelPending => {
+                member.live.attempt.is_none() && member.reason() != Reason::ChildFlow
+            }
             CancelPolicy::CancelAll => true,
         }
     }
@@ -200,7 +268,8 @@ impl Flow {
     /// Whether everything that can happen in it has happened.
     pub fn is_over(&self) -> bool {
         let live = &self.live;
-        live.sealed && live.summary.live() == 0 && live.passing == 0 && live.walk.is_none()
+        let rests = live.passing == 0 && live.walk.is_none() && live.children == 0;
+        live.sealed && !live.waits && live.summary.live() == 0 && rests
     }
 
     /// How it ends when it is over.

@@ -22,6 +22,9 @@ pub struct Member {
     /// It is a spare for another: it starts when that one has run for a while.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hedge: Option<Hedge>,
+    /// The flow it stands for: it waits for that one instead of a worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<FlowId>,
     /// The spare for this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spare: Option<ExecutionId>,
@@ -33,6 +36,23 @@ pub struct Hedge {
     pub previous: ExecutionId,
     /// How long the previous one may run before this one starts too.
     pub delay_ms: Ms,
+}
+
+words!(
+    /// What the child flow of a node is doing.
+    ChildState {
+        Waits = "waits",
+        Moves = "moves",
+        Rests = "rests",
+        Over = "over",
+    }
+);
+
+impl ChildState {
+    /// Whether it has begun and is not over.
+    pub fn is_open(self) -> bool {
+        matches!(self, ChildState::Moves | ChildState::Rests)
+    }
 }
 
 words!(
@@ -99,6 +119,9 @@ pub struct Group {
     pub join: Join,
     pub state: GroupState,
     pub total: u32,
+    /// How many of them pass a result under a name.
+    #[serde(default)]
+    pub named: u32,
     pub satisfied: u32,
     pub lost: u32,
     /// How the upstreams that have ended did so.
@@ -113,6 +136,7 @@ impl Group {
             join,
             state: GroupState::Waiting,
             total: 0,
+            named: 0,
             satisfied: 0,
             lost: 0,
             succeeded: 0,
@@ -206,6 +230,9 @@ pub struct Node {
     pub hedge_until: Option<Ms>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passing: Option<Passing>,
+    /// As what its child flow is counted in its flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<ChildState>,
 }
 
 impl Node {
@@ -221,6 +248,7 @@ impl Node {
             failure: false,
             hedge_until: None,
             passing: None,
+            child: None,
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::flow::{Edge, EdgeKey, Flow, ListKey, Standing};
 use crate::id::{ExecutionId, FlowId};
 use crate::key::{Ask, Key};
 use crate::rejection::Rejection;
+use crate::state::Reason;
 
 /// How many entries one read of a list brings.
 const PAGE: usize = 1_024;
@@ -46,7 +47,8 @@ impl Moved {
     pub(super) fn of(before: Option<&Arc<Execution>>, after: &Arc<Execution>) -> Option<Moved> {
         after.flow()?;
         let started = |it: &Execution| it.live.attempt.is_some();
-        let stands = |it: &Arc<Execution>| (Standing::of(it), started(it), it.live.series.number);
+        let begun = |it: &Execution| it.reason() == Reason::ChildFlow;
+        let stands = |it: &Arc<Execution>| (Standing::of(it), started(it), begun(it), it.live.series.number);
         if before.is_some_and(|before| stands(before) == stands(after)) {
             return None;
         }
@@ -70,8 +72,8 @@ impl Workspace {
 
     pub fn put_flow(&mut self, mut flow: Flow, now: Ms) {
         flow.live.changed_at = now;
-        if let Some(end) = &flow.live.end {
-            self.sweep_by(end.remove_at);
+        if let Some(remove_at) = flow.live.end.as_ref().and_then(|end| end.remove_at) {
+            self.sweep_by(remove_at);
         }
         let after = Arc::new(flow);
         let before = self.flows.put(after.id, Some(after.clone()), self.batch);

@@ -34,6 +34,8 @@ CREATE TABLE edges (
         counted = 'success' OR counted = 'failure' OR counted = 'loser' OR counted = 'skip'),
     -- Whether the downstream is counted among those that still need the upstream.
     needed     INTEGER NOT NULL CHECK (needed = 0 OR needed = 1),
+    -- Whether the upstream's result goes into the downstream's input.
+    passes     INTEGER NOT NULL CHECK (passes = 0 OR passes = 1),
     created_at INTEGER NOT NULL,
     created_by TEXT    NOT NULL,
     PRIMARY KEY (upstream, downstream),

@@ -112,7 +112,7 @@ pub fn ended_flow(id: FlowId, remove_at: Ms) -> Flow {
         cancel: None,
         walk: None,
         keep_until: 0,
-        end: Some(FlowEnd { state: FlowState::Completed, at: START, remove_at }),
+        end: Some(FlowEnd { state: FlowState::Completed, at: START, remove_at: Some(remove_at) }),
         changed_at: START,
     };
     Flow { id, spec: Arc::new(flow_spec()), live }
@@ -127,6 +127,7 @@ pub fn edge(key: EdgeKey, flow: FlowId, number: u64) -> Edge {
         field: None,
         counted: None,
         needed: true,
+        passes: false,
         created_at: START,
         created_by: odd(),
     }
@@ -136,6 +137,6 @@ pub fn edge(key: EdgeKey, flow: FlowId, number: u64) -> Edge {
 pub fn edges(key: EdgeKey, flow: FlowId, number: u64) -> Vec<Edge> {
     let full =
         Edge { on: On::Failure, field: Some("left_1".parse().expect("a field")), ..edge(key, flow, number) };
-    let counted = Ending::ALL.iter().map(|it| Edge { counted: Some(*it), needed: false, ..full.clone() });
+    let counted = Ending::ALL.iter().map(|it| Edge { counted: Some(*it), needed: false, passes: true, ..full.clone() });
     [full.clone()].into_iter().chain(counted.collect::<Vec<_>>()).collect()
 }

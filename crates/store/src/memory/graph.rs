@@ -47,7 +47,7 @@ impl Graphs {
     }
 
     pub(super) fn put_flow(&mut self, id: FlowId, flow: Option<Arc<Flow>>) {
-        let ended = |it: &Arc<Flow>| it.live.end.as_ref().map(|end| (end.remove_at, it.id));
+        let ended = |it: &Arc<Flow>| Some((it.live.end.as_ref()?.remove_at?, it.id));
         if let Some(before) = self.flows.remove(&id).as_ref().and_then(ended) {
             self.ended.remove(&before);
         }

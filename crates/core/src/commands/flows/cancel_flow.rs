@@ -43,17 +43,29 @@ impl CancelFlow {
         Ok(Reply::FlowCancelled { flow: ws.require_flow(self.flow)?.clone(), members, next })
     }
 
-    fn begin(&self, ws: &mut Workspace, now: Ms, mut flow: Flow) -> Result<(), Stop> {
-        let said = Cancellation { actor: self.actor.clone(), cause: self.cause.clone(), at: now };
-        let by = flow.live.cancel.take().map_or(said, |first| first.by);
-        flow.live.cancel = Some(FlowCancel { policy: self.policy, by });
-        flow.live.sealed = true;
-        let visit = flow.live.open_nodes > 0 || flow.cancels_members();
-        flow.live.walk = visit.then_some(Walk { since: now, after: 0 });
-        let by = By::new(&self.actor, &self.cause);
-        ws.emit_flow(&flow, now, Fact::FlowCancelRequested { by, policy: self.policy });
-        ws.put_flow(flow, now);
-        ws.follow_up(Todo::Flow(self.flow));
-        if visit { walk_step(ws, now, self.flow) } else { Ok(()) }
+    fn begin(&self, ws: &mut Workspace, now: Ms, flow: Flow) -> Result<(), Stop> {
+        let by = Cancellation { actor: self.actor.clone(), cause: self.cause.clone(), at: now };
+        if cancel(ws, now, flow, self.policy, by) { walk_step(ws, now, self.flow) } else { Ok(()) }
     }
+}
+
+/// Closes a flow to additions and marks it as cancelled. Returns whether its members must be visited.
+pub(super) fn cancel(
+    ws: &mut Workspace,
+    now: Ms,
+    mut flow: Flow,
+    policy: CancelPolicy,
+    said: Cancellation,
+) -> bool {
+    let by = By::new(&said.actor, &said.cause);
+    let first = flow.live.cancel.take().map_or(said, |first| first.by);
+    flow.live.cancel = Some(FlowCancel { policy, by: first });
+    flow.live.sealed = true;
+    flow.live.waits = false;
+    let visit = flow.live.open_nodes > 0 || flow.cancels_members();
+    flow.live.walk = visit.then_some(Walk::new(now));
+    ws.emit_flow(&flow, now, Fact::FlowCancelRequested { by, policy });
+    ws.follow_up(Todo::Flow(flow.id));
+    ws.put_flow(flow, now);
+    visit
 }

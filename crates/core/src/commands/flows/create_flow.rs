@@ -4,20 +4,21 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
+use super::child::NewChild;
 use super::extend::{Adder, NewEdge, NewNode, extend, validate};
 use super::settle::settle;
 use crate::Ms;
 use crate::commands::{Decision, check_text};
 use crate::event::Fact;
 use crate::execution::ContentDigest;
-use crate::flow::{Flow, FlowLive, FlowSpec, ListKey, Summary};
+use crate::flow::{Flow, FlowSpec, ListKey};
 use crate::id::FlowId;
 use crate::limits::Limits;
 use crate::name::{Kind, Namespace};
 use crate::rejection::{Invalid, Rejection};
 use crate::reply::Reply;
 use crate::tags::Tags;
-use crate::workspace::{Todo, Workspace};
+use crate::workspace::{Stop, Todo, Workspace};
 
 /// A flow to be made, once. Sealed, it takes no more nodes from outside; otherwise it grows until it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,12 +55,7 @@ impl CreateFlow {
             hash.update(text.as_bytes());
         };
         part(format!("{:?} {:?} {:?} {}", self.namespace, self.kind, self.tags, self.sealed));
-        for node in &self.nodes {
-            let digest = node.create.digest().0;
-            let NewNode { create, name, join, open, hedge } = node;
-            part(format!("{} {digest} {name:?} {join:?} {open} {hedge:?}", create.id));
-        }
-        self.edges.iter().for_each(|edge| part(format!("{edge:?}")));
+        describe(&self.nodes, &self.edges, &mut part);
         let mut first = [0u8; 8];
         first.copy_from_slice(&hash.finalize()[..8]);
         ContentDigest(u64::from_be_bytes(first) >> 1)
@@ -75,45 +71,51 @@ impl CreateFlow {
             }
             return Err(Rejection::FlowMismatch { flow: self.id }.into());
         }
-        let mut flow = self.build(now, digest);
-        ws.begin_list(ListKey::Members(self.id));
-        ws.put_flow(flow.clone(), now);
-        extend(ws, now, &mut flow, &self.nodes, &self.edges, (Adder::Outside, &self.actor))?;
-        let (nodes, edges) = (flow.live.nodes, flow.live.edges);
-        let (kind, sealed, by) = (self.kind.clone(), self.sealed, Arc::from(&*self.actor));
-        ws.emit_flow(&flow, now, Fact::FlowCreated { kind, nodes, edges, sealed, by });
-        ws.put_flow(flow, now);
-        ws.follow_up(Todo::Flow(self.id));
-        settle(ws, now)?;
-        Ok(Reply::Flow { flow: ws.require_flow(self.id)?.clone(), existing: false })
-    }
-
-    fn build(&self, now: Ms, digest: ContentDigest) -> Flow {
         let spec = FlowSpec {
             namespace: self.namespace.clone(),
             kind: self.kind.clone(),
             created_at: now,
             created_by: self.actor.clone(),
             digest,
+            parent: None,
+            depth: 0,
         };
-        let live = FlowLive {
-            tags: self.tags.clone(),
-            revision: 1,
-            sealed: self.sealed,
-            nodes: 0,
-            edges: 0,
-            summary: Summary::default(),
-            held: 0,
-            open_nodes: 0,
-            short_groups: 0,
-            passing: 0,
-            failures: 0,
-            cancel: None,
-            walk: None,
-            keep_until: 0,
-            end: None,
-            changed_at: now,
-        };
-        Flow { id: self.id, spec: Arc::new(spec), live }
+        let flow = Flow::new(self.id, spec, self.tags.clone(), self.sealed);
+        found(ws, now, flow, &self.nodes, &self.edges)?;
+        settle(ws, now)?;
+        Ok(Reply::Flow { flow: ws.require_flow(self.id)?.clone(), existing: false })
     }
+}
+
+/// Everything that tells one graph from another.
+fn describe(nodes: &[NewNode], edges: &[NewEdge], part: &mut dyn FnMut(String)) {
+    for node in nodes {
+        let NewNode { create, name, join, open, hedge, child } = node;
+        part(format!("{} {} {name:?} {join:?} {open} {hedge:?}", create.id, create.digest().0));
+        if let Some(NewChild { id, kind, tags, sealed, nodes, edges }) = child.as_deref() {
+            part(format!("{id} {kind:?} {tags:?} {sealed} {} {}", nodes.len(), edges.len()));
+            describe(nodes, edges, part);
+        }
+    }
+    edges.iter().for_each(|edge| part(format!("{edge:?}")));
+}
+
+/// Stores a new flow with its first nodes and edges.
+pub(super) fn found(
+    ws: &mut Workspace,
+    now: Ms,
+    mut flow: Flow,
+    nodes: &[NewNode],
+    edges: &[NewEdge],
+) -> Result<(), Stop> {
+    let by: Arc<str> = Arc::from(&*flow.spec.created_by);
+    ws.begin_list(ListKey::Members(flow.id));
+    ws.put_flow(flow.clone(), now);
+    extend(ws, now, &mut flow, nodes, edges, (Adder::Outside, &by))?;
+    let (kind, sealed) = (flow.spec.kind.clone(), flow.live.sealed);
+    let (nodes, edges) = (flow.live.nodes, flow.live.edges);
+    ws.emit_flow(&flow, now, Fact::FlowCreated { kind, nodes, edges, sealed, by });
+    ws.follow_up(Todo::Flow(flow.id));
+    ws.put_flow(flow, now);
+    Ok(())
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::child::{self, NewChild};
 use super::order::make_room;
 use crate::Ms;
 use crate::commands::create::Create;
 use crate::event::Fact;
 use crate::execution::{Execution, State};
-use crate::flow::{Edge, EdgeKey, Ending, Flow, GroupState, Hedge, Join, ListKey, Member, Node, On, Way};
+use crate::flow::{ChildState, Edge, EdgeKey, EdgeState, Ending, Flow, GroupState, Hedge, Join, ListKey, Member, Node, On, Way};
 use crate::id::{ExecutionId, FlowId};
 use crate::lane::LaneMode;
 use crate::limits::Limits;
@@ -32,11 +33,13 @@ pub struct NewNode {
     /// Upstreams of this node that do not all start at once: each starts when the one before it has run for
     /// the given time. The first starts as usual.
     pub hedge: Vec<(ExecutionId, Ms)>,
+    /// It is a whole flow: its members run instead of a worker when its turn comes.
+    pub child: Option<Box<NewChild>>,
 }
 
 impl NewNode {
     pub fn new(create: Create) -> NewNode {
-        NewNode { create, name: None, join: Join::AllOf, open: false, hedge: Vec::new() }
+        NewNode { create, name: None, join: Join::AllOf, open: false, hedge: Vec::new(), child: None }
     }
 }
 
@@ -74,7 +77,8 @@ pub(super) fn validate(
     edges: &[NewEdge],
     limits: &Limits,
 ) -> Result<(), Rejection> {
-    for (field, count) in [("nodes", nodes.len()), ("edges", edges.len())] {
+    let (all_nodes, all_edges) = child::size(nodes, edges, limits)?;
+    for (field, count) in [("nodes", all_nodes), ("edges", all_edges)] {
         if count > limits.flow_items_max {
             let max = limits.flow_items_max;
             let problem = format!("are {count} in number; allowed are at most {max} in one call");
@@ -98,6 +102,9 @@ pub(super) fn validate(
         }
         if let Join::Quorum { k: 0, .. } = node.join {
             return Err(Invalid::new("nodes.join.k", "is 0; allowed is 1 or more").into());
+        }
+        if let Some(child) = &node.child {
+            child.validate(flow, limits)?;
         }
         for (_, delay_ms) in &node.hedge {
             range("nodes.hedge.delay", *delay_ms, 0, limits.horizon_ms_max)?;
@@ -228,7 +235,9 @@ fn add_node(
     let place = hedges.get(&create.id);
     let (deadline_at, until) = create.times(now, now)?;
     let mut execution = create.build(now, create.digest(), deadline_at, None);
+    child::check_depth(flow, new)?;
     let member = Member {
+        child: new.child.as_ref().map(|child| child.id),
         flow: flow.id,
         number: flow.live.nodes,
         name: new.name.clone(),
@@ -243,7 +252,7 @@ fn add_node(
     let mut node = Node::new(new.join, new.open);
     flow.live.open_nodes += u64::from(new.open);
     flow.live.short_groups += u64::from(new.open && node.group.is_short());
-    if !new.open && inbound == 0 {
+    if !new.open && inbound == 0 && !flow.live.waits {
         node.group.state = GroupState::Satisfied;
     }
     let waits = if node.group.state == GroupState::Waiting {
@@ -251,19 +260,25 @@ fn add_node(
     } else {
         place.and_then(|it| it.hedge).map(|_| Reason::Hedge)
     };
+    node.child = new.child.as_ref().map(|_| ChildState::Waits);
     execution.live.node = Some(Box::new(node));
     ws.begin_list(ListKey::Downstream(create.id));
     ws.begin_list(ListKey::Upstream(create.id));
     start(ws, &mut execution, now, waits, until);
     ws.put_payload(PayloadKey { execution: create.id, slot: Slot::Input }, create.input.clone());
     ws.put_execution(execution, now);
-    Ok(())
+    match &new.child {
+        Some(child) => child.found(ws, now, flow, create),
+        None => Ok(()),
+    }
 }
 
 /// The first state of a node: it waits for others, for a time, or for a worker.
 fn start(ws: &mut Workspace, execution: &mut Execution, now: Ms, waits: Option<Reason>, until: Option<Ms>) {
     let (kind, priority) = (execution.spec.kind.clone(), execution.live.priority);
     let until = until.filter(|_| waits.is_none());
+    let child = execution.child_flow().filter(|_| until.is_none());
+    let waits = waits.or(child.map(|_| Reason::ChildFlow));
     let number = ws.emit(execution, now, Fact::Created { kind, priority, until, blocked: waits });
     execution.live.state = match (waits, until) {
         (Some(reason), _) => State::Blocked { reason },
@@ -298,7 +313,7 @@ fn check_ends(
         // What a member adds comes after itself.
         return match adder {
             Adder::Member(member) if upstream != member && !added.contains(&upstream) => closed(),
-            _ => check_field(ws, edge),
+            _ => Ok(()),
         };
     }
     let node = ws.require(downstream)?;
@@ -309,21 +324,7 @@ fn check_ends(
             added.contains(&edge.upstream) && ws.edge(EdgeKey { upstream, downstream })?.is_some()
         }
     };
-    if waits && allowed { check_field(ws, edge) } else { closed() }
-}
-
-/// Two results cannot have one name in one input.
-fn check_field(ws: &Workspace, edge: &NewEdge) -> Result<(), Stop> {
-    let Some(field) = &edge.field else { return Ok(()) };
-    let (others, _) = ws.list(ListKey::Upstream(edge.downstream), 0, usize::MAX)?;
-    for (_, upstream) in others {
-        let other = ws.edge(EdgeKey { upstream, downstream: edge.downstream })?;
-        if other.is_some_and(|other| other.field.as_ref() == Some(field)) {
-            let problem = format!("{field:?} is the name of another edge into the same node");
-            return Err(Invalid::new("edges.field", problem).into());
-        }
-    }
-    Ok(())
+    if waits && allowed { Ok(()) } else { closed() }
 }
 
 fn add_edge(ws: &mut Workspace, now: Ms, flow: &mut Flow, new: &NewEdge, by: &str) -> Result<(), Stop> {
@@ -333,7 +334,7 @@ fn add_edge(ws: &mut Workspace, now: Ms, flow: &mut Flow, new: &NewEdge, by: &st
     let mut upstream = (**ws.require(key.upstream)?).clone();
     let mut downstream = (**ws.require(key.downstream)?).clone();
     let counted = upstream.end().map(Ending::of);
-    let edge = Edge {
+    let mut edge = Edge {
         key,
         flow: flow.id,
         number: flow.live.edges,
@@ -341,9 +342,11 @@ fn add_edge(ws: &mut Workspace, now: Ms, flow: &mut Flow, new: &NewEdge, by: &st
         field: new.field.clone(),
         counted,
         needed: counted.is_none(),
+        passes: false,
         created_at: now,
         created_by: by.into(),
     };
+    edge.passes = edge.state() == EdgeState::Satisfied;
     if let Some(node) = upstream.live.node.as_deref_mut() {
         node.dependents += 1;
         node.needed += u32::from(edge.needed);
@@ -351,6 +354,7 @@ fn add_edge(ws: &mut Workspace, now: Ms, flow: &mut Flow, new: &NewEdge, by: &st
     if let Some(node) = downstream.live.node.as_deref_mut() {
         let was_short = node.open && node.group.is_short();
         node.group.total += 1;
+        node.group.named += u32::from(edge.field.is_some());
         counted.into_iter().for_each(|it| node.group.count(it, edge.state(), Way::In));
         let is_short = node.open && node.group.is_short();
         flow.live.short_groups = flow.live.short_groups + u64::from(is_short) - u64::from(was_short);

@@ -1,9 +1,10 @@
 //! One group: what its counters mean for its node.
 
+use super::child::start_again;
 use crate::Ms;
 use crate::commands::lifecycle::{ended, finish_cancelled_as, make_ready, revoke_lease};
 use crate::event::{By, Fact};
-use crate::execution::{Cancellation, Execution, Series, State};
+use crate::execution::{Cancellation, Execution, State};
 use crate::flow::{GroupState, Node};
 use crate::id::ExecutionId;
 use crate::rejection::Lost;
@@ -60,6 +61,10 @@ pub(in crate::commands) fn admit(ws: &mut Workspace, execution: &mut Execution, 
         let reason = if hedge_until >= start_at { Reason::Hedge } else { Reason::WaitingForDelay };
         execution.live.state = State::Delayed { until, reason };
         ws.emit(execution, now, Fact::Admitted { until: Some(until), reason: Some(reason) });
+    } else if execution.child_flow().is_some() {
+        let reason = Reason::ChildFlow;
+        execution.live.state = State::Blocked { reason };
+        ws.emit(execution, now, Fact::Blocked { reason });
     } else {
         let number = ws.emit(execution, now, Fact::Admitted { until: None, reason: None });
         make_ready(ws, execution, now, now, number);
@@ -77,14 +82,8 @@ pub(super) fn skip(ws: &mut Workspace, execution: &mut Execution, now: Ms, upstr
 
 /// Opens a skipped member again: what made it impossible is undone.
 pub(super) fn reopen(ws: &mut Workspace, execution: &mut Execution, now: Ms) {
-    let series = execution.live.series.number + 1;
-    execution.live.series = Series { number: series, spent: 0, losses: 0, since: now };
-    execution.live.deadline_at = execution.spec.deadline_ms.map(|ms| now.saturating_add(ms));
-    let reason = Reason::WaitingForDependencies;
-    execution.live.state = State::Blocked { reason };
     edit_node(execution, |node| node.group.state = GroupState::Waiting);
-    let by = By::new("system", "an upstream runs again");
-    ws.emit(execution, now, Fact::Replayed { by, series, blocked: Some(reason) });
+    start_again(ws, execution, now, By::new("system", "an upstream runs again"));
 }
 
 /// Cancels a member on behalf of its flow, whether it runs or not; an ending that stands is left alone.

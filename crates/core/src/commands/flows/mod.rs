@@ -3,6 +3,7 @@
 mod add_edges;
 mod add_nodes;
 mod cancel_flow;
+mod child;
 mod create_flow;
 mod expand;
 mod extend;
@@ -19,6 +20,7 @@ mod walk;
 pub use add_edges::AddEdges;
 pub use add_nodes::AddNodes;
 pub use cancel_flow::CancelFlow;
+pub use child::NewChild;
 pub use create_flow::CreateFlow;
 pub use expand::Expand;
 pub use extend::{NewEdge, NewNode};
@@ -27,6 +29,7 @@ pub use set_group_policy::SetGroupPolicy;
 pub use tag_flow::TagFlow;
 
 pub(super) use group::{admit, withdraw, withdraw_loser};
+pub(super) use child::{check_not_cancelled, start_again};
 pub(super) use settle::settle;
 pub(super) use walk::{remove_members, walk_step, withdrawn};
 

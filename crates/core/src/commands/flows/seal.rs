@@ -53,7 +53,7 @@ impl Seal {
         ws.emit_flow(&flow, now, Fact::FlowSealed { by, revision });
         ws.follow_up(Todo::Flow(flow.id));
         let open_nodes = flow.live.open_nodes > 0;
-        flow.live.walk = open_nodes.then_some(Walk { since: now, after: 0 });
+        flow.live.walk = open_nodes.then_some(Walk::new(now));
         ws.put_flow(flow, now);
         if open_nodes { walk_step(ws, now, self.flow) } else { Ok(()) }
     }

@@ -7,17 +7,21 @@
 
 use std::collections::BTreeSet;
 
+use super::child;
 use super::group::{
     admit, edit_node, is_loser, is_undecided, reopen, skip, unwanted_upstreams, withdraw_loser,
 };
+use super::walk::walk_step;
 use crate::Ms;
 use crate::event::Fact;
 use crate::execution::{Execution, State};
-use crate::flow::{EdgeKey, EdgeState, Ending, Flow, FlowEnd, GroupState, ListKey, Passing, Standing, Way};
+use crate::flow::{ChildState, EdgeKey, EdgeState, Ending, Flow, FlowEnd, GroupState, ListKey, Passing, Standing, Way};
 use crate::id::{ExecutionId, FlowId};
 use crate::state::Reason;
 use crate::workspace::{Moved, Stop, Todo, Workspace};
 
+/// How many child flows that begin or are cancelled are visited in the same commit.
+const WALKS: usize = 4;
 /// How many neighbours are looked for at once where they are not in memory.
 const LOOK_AHEAD: usize = 1_000;
 
@@ -30,7 +34,7 @@ pub(in crate::commands) fn settle(ws: &mut Workspace, now: Ms) -> Result<(), Sto
     // Going down has a little more room, so that losers can tell their join in the commit they end in.
     let up_left = ws.limits.cascade_edges_max.max(1);
     let down_left = up_left + up_left / 5;
-    Settling { ws, now, tasks, flows, down_left, up_left }.run()
+    Settling { ws, now, tasks, flows, down_left, up_left, walks_left: WALKS }.run()
 }
 
 /// Asks for the flows of all members that have moved at once.
@@ -66,6 +70,8 @@ struct Settling<'a> {
     flows: BTreeSet<FlowId>,
     down_left: usize,
     up_left: usize,
+    /// How many child flows may be visited at once; the agenda visits the others.
+    walks_left: usize,
 }
 
 impl Settling<'_> {
@@ -73,17 +79,18 @@ impl Settling<'_> {
         loop {
             if let Some(todo) = self.ws.next_todo() {
                 self.follow(todo)?;
-            } else if !self.serve_newest()? {
-                break;
+            } else if self.serve_newest()? {
+            } else if !self.tasks.is_empty() {
+                for task in std::mem::take(&mut self.tasks) {
+                    self.leave(task)?;
+                }
+            } else if let Some(id) = self.flows.pop_first() {
+                self.close_or_reopen(id)?;
+                self.tell_around(id)?;
+            } else {
+                return Ok(());
             }
         }
-        for task in std::mem::take(&mut self.tasks) {
-            self.leave(task)?;
-        }
-        for id in std::mem::take(&mut self.flows) {
-            self.close_or_reopen(id)?;
-        }
-        Ok(())
     }
 
     fn follow(&mut self, todo: Todo) -> Result<(), Stop> {
@@ -119,7 +126,25 @@ impl Settling<'_> {
         }
         self.ws.put_flow(flow, self.now);
         self.flows.insert(id);
+        if let Some(child) = moved.after.child_flow() {
+            self.serve_child(child, moved)?;
+        }
         self.serve_spare(moved)
+    }
+
+    /// A child flow begins, runs again or is cancelled with its node.
+    fn serve_child(&mut self, child: FlowId, moved: &Moved) -> Result<(), Stop> {
+        // The node may have moved on since.
+        let node = self.ws.require(moved.id)?.clone();
+        if child::follow(self.ws, self.now, child, moved.before.as_deref(), &node)? {
+            // Told before anybody looks whether the flow around it is over.
+            self.tell_around(child)?;
+            if self.walks_left > 0 {
+                self.walks_left -= 1;
+                walk_step(self.ws, self.now, child)?;
+            }
+        }
+        Ok(())
     }
 
     fn ended(&mut self, flow: &mut Flow, id: ExecutionId) -> Result<(), Stop> {
@@ -205,7 +230,7 @@ impl Settling<'_> {
         }
         let Some(node) = member.live.node.as_deref_mut() else { return Ok(()) };
         // A flow that is being cancelled starts nothing and skips nothing: what has not ended is cancelled.
-        if !lives || node.open || flow.cancels_members() || node.group.state != GroupState::Waiting {
+        if !lives || node.open || flow.live.waits || flow.cancels_members() || node.group.state != GroupState::Waiting {
             return Ok(());
         }
         let verdict = node.group.verdict();
@@ -239,6 +264,10 @@ impl Settling<'_> {
         let needed = upstream.end().is_none() && is_undecided(&downstream);
         let mut after = (*edge).clone();
         (after.counted, after.needed) = (counted, needed);
+        // What a decided group was given stays given, also while an upstream runs again.
+        if is_undecided(&downstream) {
+            after.passes = after.state() == EdgeState::Satisfied;
+        }
         if edge.counted != counted {
             edit_node(&mut downstream, |node| {
                 let group = &mut node.group;
@@ -413,6 +442,29 @@ impl Settling<'_> {
         Ok(())
     }
 
+    /// Keeps what the flow around a child flow counts of it, and ends its node with it.
+    fn tell_around(&mut self, id: FlowId) -> Result<(), Stop> {
+        let child = self.ws.require_flow(id)?.clone();
+        let Some(parent) = child.spec.parent else { return Ok(()) };
+        let mut node = (**self.ws.require(parent)?).clone();
+        let (Some(around), state) = (node.flow(), child.child_state()) else { return Ok(()) };
+        let known = node.node().and_then(|node| node.child);
+        if known != Some(state) {
+            let mut flow = (**self.ws.require_flow(around)?).clone();
+            let open = |it: ChildState| u64::from(it.is_open());
+            let moves = |it: ChildState| u64::from(it == ChildState::Moves);
+            flow.live.children += open(state);
+            flow.live.children -= known.map_or(0, open);
+            flow.live.moving_children += moves(state);
+            flow.live.moving_children -= known.map_or(0, moves);
+            edit_node(&mut node, |node| node.child = Some(state));
+            self.ws.put_execution(node, self.now);
+            self.ws.put_flow(flow, self.now);
+            self.flows.insert(around);
+        }
+        child::tell_node(self.ws, self.now, &child)
+    }
+
     // ---- the flow itself -------------------------------------------------------------------------------
 
     fn close_or_reopen(&mut self, id: FlowId) -> Result<(), Stop> {
@@ -424,7 +476,8 @@ impl Settling<'_> {
                     0 => self.now.saturating_add(self.ws.limits.retention_ms),
                     _ => flow.live.keep_until,
                 };
-                let remove_at = keep_until.max(self.now);
+                // A child flow leaves with its parent.
+                let remove_at = flow.spec.parent.is_none().then_some(keep_until.max(self.now));
                 flow.live.end = Some(FlowEnd { state, at: self.now, remove_at });
                 self.ws.emit_flow(&flow, self.now, Fact::FlowEnded { state });
             }

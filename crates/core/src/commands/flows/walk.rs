@@ -1,10 +1,12 @@
 //! Ways through the members of a flow: to cancel them, to look at them when it was sealed, to remove them.
 
+use super::cancel_flow;
+use super::child::{is_revived, revive_member};
 use super::group::{is_undecided, unwanted_upstreams, withdraw};
 use crate::Ms;
 use crate::event::Fact;
 use crate::execution::Execution;
-use crate::flow::{EdgeKey, Flow, ListKey, Walk};
+use crate::flow::{EdgeKey, Flow, FlowCancel, ListKey, Walk};
 use crate::id::{ExecutionId, FlowId};
 use crate::state::Reason;
 use crate::workspace::{Stop, Todo, Workspace};
@@ -23,7 +25,7 @@ pub(in crate::commands) fn walk_step(ws: &mut Workspace, now: Ms, id: FlowId) ->
     let mut flow = flow;
     let last = members.last().map(|(number, _)| *number).filter(|_| more);
     // The agenda's order is by time, so a step that follows at once must not stand before what was due earlier.
-    flow.live.walk = last.map(|after| Walk { since: now.max(walk.since), after });
+    flow.live.walk = last.map(|after| Walk { since: now.max(walk.since), after, ..walk });
     ws.put_flow(flow, now);
     ws.follow_up(Todo::Flow(id));
     Ok(())
@@ -31,13 +33,29 @@ pub(in crate::commands) fn walk_step(ws: &mut Workspace, now: Ms, id: FlowId) ->
 
 fn visit(ws: &mut Workspace, now: Ms, flow: &Flow, id: ExecutionId) -> Result<(), Stop> {
     let member = ws.require(id)?;
-    if let Some(cancel) = &flow.live.cancel
-        && flow.cancels(member)
-    {
-        return withdraw(ws, id, now, &cancel.by, Reason::FlowCancelled);
+    if let Some(cancel) = &flow.live.cancel {
+        if flow.cancels(member) {
+            return withdraw(ws, id, now, &cancel.by, Reason::FlowCancelled);
+        }
+        if let Some(child) = member.child_flow().filter(|_| flow.cancels_members()) {
+            return pass_down(ws, now, child, cancel);
+        }
     }
-    if member.node().is_some_and(|node| node.open) {
+    if flow.live.walk.is_some_and(|walk| walk.revive) && is_revived(member) {
+        return revive_member(ws, now, id);
+    }
+    if is_undecided(member) {
         ws.follow_up(Todo::Look(id));
+    }
+    Ok(())
+}
+
+/// A child flow that has begun is cancelled in the same way as the flow around it.
+fn pass_down(ws: &mut Workspace, now: Ms, child: FlowId, cancel: &FlowCancel) -> Result<(), Stop> {
+    let flow = (**ws.require_flow(child)?).clone();
+    let known = flow.live.cancel.as_ref().map(|cancel| cancel.policy);
+    if flow.live.end.is_none() && known < Some(cancel.policy) {
+        cancel_flow::cancel(ws, now, flow, cancel.policy, cancel.by.clone());
     }
     Ok(())
 }
@@ -84,9 +102,16 @@ pub(in crate::commands) fn remove_members(
     limit: usize,
 ) -> Result<usize, Stop> {
     let Some(flow) = ws.flow(id)?.cloned() else { return Ok(0) };
-    if flow.live.end.as_ref().is_none_or(|end| end.remove_at > now) {
+    if flow.live.end.as_ref().and_then(|end| end.remove_at).is_none_or(|at| at > now) {
         return Ok(0);
     }
+    remove_flow(ws, now, &flow, limit)
+}
+
+/// Removes members of a flow, up to about `limit`, and the flow with its last one. A child flow goes before its
+/// node.
+fn remove_flow(ws: &mut Workspace, now: Ms, flow: &Flow, limit: usize) -> Result<usize, Stop> {
+    let id = flow.id;
     let (members, more) = ws.list(ListKey::Members(id), 0, limit)?;
     know(ws, members.iter().map(|(_, id)| *id))?;
     let asks = members.iter().filter_map(|(_, id)| match ws.list(ListKey::Downstream(*id), 0, usize::MAX) {
@@ -97,7 +122,18 @@ pub(in crate::commands) fn remove_members(
     if !asks.is_empty() {
         return Err(Stop::Need(asks));
     }
+    let mut removed = 0;
     for (_, member) in &members {
+        let child = ws.execution(*member)?.and_then(|it| it.child_flow());
+        if let Some(child) = child
+            && let Some(child) = ws.flow(child)?.cloned()
+        {
+            let room = limit.saturating_sub(removed).max(1);
+            removed += remove_flow(ws, now, &child, room)?;
+            if removed >= limit || ws.flow(child.id)?.is_some() {
+                return Ok(removed);
+            }
+        }
         let (edges, _) = ws.list(ListKey::Downstream(*member), 0, usize::MAX)?;
         for (_, downstream) in edges {
             ws.purge_edge(EdgeKey { upstream: *member, downstream });
@@ -106,10 +142,11 @@ pub(in crate::commands) fn remove_members(
             ws.emit(&execution, now, Fact::Removed);
             ws.purge_execution(*member);
         }
+        removed += 1;
     }
     if !more {
-        ws.emit_flow(&flow, now, Fact::FlowRemoved);
+        ws.emit_flow(flow, now, Fact::FlowRemoved);
         ws.purge_flow(id);
     }
-    Ok(members.len() + 1)
+    Ok(removed + 1)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::model::Model;
 use crate::execution::{Execution, State};
-use crate::flow::{Edge, EdgeState, Ending, Flow, Group, GroupState, Standing, Summary, Way};
+use crate::flow::{ChildState, Edge, EdgeState, Ending, Flow, Group, GroupState, Standing, Summary, Way};
 use crate::id::{ExecutionId, FlowId};
 use crate::state::Reason;
 
@@ -57,7 +57,7 @@ fn check_flow(store: &Model, flow: &Flow, parts: &Parts<'_>) {
     let Parts { members, edges, .. } = parts;
     let live = &flow.live;
     if live.nodes != members.len() as u64 {
-        let removing = live.end.as_ref().is_some_and(|end| end.remove_at <= store.header.now);
+        let removing = live.end.as_ref().is_some_and(|end| end.remove_at.is_none_or(|at| at <= store.header.now));
         assert!(removing, "{} members of {} nodes", members.len(), live.nodes);
         return;
     }
@@ -74,6 +74,10 @@ fn check_flow(store: &Model, flow: &Flow, parts: &Parts<'_>) {
     assert_eq!(live.short_groups, nodes().filter(|node| node.open && node.group.is_short()).count() as u64);
     assert_eq!(live.passing, nodes().filter(|node| node.passing.is_some()).count() as u64);
     assert_eq!(live.failures, nodes().filter(|node| node.failure).count() as u64);
+    let children = |is: fn(&ChildState) -> bool| nodes().filter_map(|node| node.child).filter(is).count() as u64;
+    assert_eq!(live.children, children(|it| it.is_open()));
+    assert_eq!(live.moving_children, children(|it| *it == ChildState::Moves));
+    members.values().for_each(|it| check_child(store, it));
     members.values().for_each(|it| check_counters(it, parts));
     check_order(parts);
     assert_eq!(live.end.is_some(), flow.is_over(), "a flow has ended when nothing is left to happen in it");
@@ -86,12 +90,30 @@ fn check_flow(store: &Model, flow: &Flow, parts: &Parts<'_>) {
     }
 }
 
+/// A node and the flow it stands for agree.
+fn check_child(store: &Model, member: &Execution) {
+    let Some(id) = member.child_flow() else {
+        assert_eq!(member.node().unwrap().child, None);
+        return;
+    };
+    // It is removed before its node.
+    let Some(child) = store.flows.get(&id) else { return };
+    assert_eq!(child.spec.parent, Some(member.id));
+    assert_eq!(member.node().unwrap().child, Some(child.child_state()));
+    let begun = member.reason() == Reason::ChildFlow;
+    assert_eq!(begun, member.end().is_none() && child.child_state().is_open(), "a child flow runs with its node");
+    assert!(!(begun && child.live.end.is_some()), "a node ends with its child flow");
+    let cancelled = child.live.cancel.is_some() || child.live.end.is_some();
+    assert!(member.end().is_none() || cancelled, "a child flow ends with its node");
+}
+
 /// Counters equal a recount of what the edges say.
 fn check_counters(member: &Execution, parts: &Parts<'_>) {
     let Some(node) = member.node() else { return };
     let mut group = Group { state: node.group.state, ..Group::new(node.group.join) };
     for edge in parts.up(member.id) {
         group.total += 1;
+        group.named += u32::from(edge.field.is_some());
         edge.counted.into_iter().for_each(|ending| group.count(ending, edge.state(), Way::In));
     }
     assert_eq!(node.group, group, "group counters equal a recount");
@@ -142,7 +164,7 @@ fn check_settled(flow: &Flow, member: &Execution, parts: &Parts<'_>) {
     let held = matches!(member.live.state, State::Held { .. });
     assert!(!blocked || waits(member), "a node is ready if its group is satisfied");
     assert!(blocked || held || !waits(member), "a node is ready only if its group is satisfied");
-    if waits(member) && !node.open && !flow.cancels_members() {
+    if waits(member) && !node.open && !flow.cancels_members() && !flow.live.waits {
         assert_eq!(node.group.verdict(), GroupState::Waiting, "a group that can be decided is");
     }
     let absorbed = parts.down(member.id).any(|edge| {

@@ -124,7 +124,7 @@ fn check_sweep(store: &Model) {
     let keys = store.dedup.values().map(|dedup| dedup.expires_at);
     let dead = store.workers.values().filter(|it| it.releasing_since.is_none());
     let dead = dead.filter_map(|worker| worker.died_at).map(|at| at + DEAD_WORKER_MS);
-    let flows = store.flows.values().filter_map(|it| it.live.end.as_ref()).map(|end| end.remove_at);
+    let flows = store.flows.values().filter_map(|it| it.live.end.as_ref()).filter_map(|end| end.remove_at);
     if let Some(first) = ended.chain(keys).chain(dead).chain(flows).min() {
         let limit = first.max(store.header.now + SWEEP_SLACK_MS);
         let sweep_at = store.header.sweep_at;

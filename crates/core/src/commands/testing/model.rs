@@ -255,7 +255,7 @@ impl Model {
         let kept = || self.events.iter().filter(|event| event.number >= self.trimmed_below);
         let first_kept = kept().find(|event| event.at >= events_before);
         let some_old = kept().any(|event| event.at < events_before);
-        let flows = || self.flows.values().filter_map(|it| Some((it.live.end.as_ref()?.remove_at, it.id)));
+        let flows = || self.flows.values().filter_map(|it| Some((it.live.end.as_ref()?.remove_at?, it.id)));
         let next = [
             self.ended.iter().map(|entry| entry.remove_at).find(|at| *at > now),
             self.dedup.values().map(|dedup| dedup.expires_at).filter(|at| *at > now).min(),

@@ -33,6 +33,8 @@ CREATE TABLE edges (
     counted    text    COLLATE "C" CHECK (counted IN ('success', 'failure', 'loser', 'skip')),
     -- Whether the downstream is counted among those that still need the upstream.
     needed     boolean NOT NULL,
+    -- Whether the upstream's result goes into the downstream's input.
+    passes     boolean NOT NULL,
     created_at bigint  NOT NULL,
     created_by text    NOT NULL,
     PRIMARY KEY (upstream, downstream),
@@ -47,6 +49,6 @@ LANGUAGE sql IMMUTABLE
 AS $$
 SELECT json_build_object(
     'upstream', e.upstream, 'downstream', e.downstream, 'flow', e.flow, 'number', e.number, 'on', e.condition,
-    'field', e.field, 'counted', e.counted, 'needed', e.needed, 'created_at', e.created_at,
+    'field', e.field, 'counted', e.counted, 'needed', e.needed, 'passes', e.passes, 'created_at', e.created_at,
     'created_by', e.created_by)::text
 $$;

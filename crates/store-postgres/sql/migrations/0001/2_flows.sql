@@ -47,22 +47,23 @@ BEGIN
          WHERE u.flow IS NULL AND u.partition = ANY (won)) AS found
      WHERE edges.ctid = found.address;
 
-    UPDATE edges SET counted = found.counted, needed = found.needed
-      FROM (SELECT u.counted, u.needed, t.address
+    UPDATE edges SET counted = found.counted, needed = found.needed, passes = found.passes
+      FROM (SELECT u.counted, u.needed, u.passes, t.address
               FROM jsonb_to_recordset(rare -> 'edges')
-                   AS u(partition integer, upstream uuid, downstream uuid, flow uuid, counted text, needed boolean),
+                   AS u(partition integer, upstream uuid, downstream uuid, flow uuid, counted text, needed boolean,
+                        passes boolean),
                    LATERAL (SELECT e.ctid AS address FROM edges AS e
                              WHERE e.upstream = u.upstream AND e.downstream = u.downstream LIMIT 1) AS t
              WHERE u.flow IS NOT NULL AND u.partition = ANY (won)) AS found
      WHERE edges.ctid = found.address;
 
-    INSERT INTO edges (upstream, downstream, partition, flow, number, condition, field, counted, needed, created_at,
-                       created_by)
+    INSERT INTO edges (upstream, downstream, partition, flow, number, condition, field, counted, needed, passes,
+                       created_at, created_by)
     SELECT u.upstream, u.downstream, u.partition, u.flow, u.number, u.condition, u.field, u.counted, u.needed,
-           u.created_at, u.created_by
+           u.passes, u.created_at, u.created_by
       FROM jsonb_to_recordset(rare -> 'edges')
            AS u(partition integer, upstream uuid, downstream uuid, flow uuid, number bigint, condition text,
-                field text, counted text, needed boolean, created_at bigint, created_by text)
+                field text, counted text, needed boolean, passes boolean, created_at bigint, created_by text)
      WHERE u.flow IS NOT NULL AND u.partition = ANY (won)
        AND NOT EXISTS (SELECT FROM edges AS e WHERE e.upstream = u.upstream AND e.downstream = u.downstream);
 END

@@ -219,16 +219,6 @@ fn a_sealed_flow_without_members_is_completed() {
 }
 
 #[test]
-fn two_results_cannot_have_one_name_in_one_input() {
-    let mut play = Play::new();
-    let mut command = play.sketch("a b j a>j b>j");
-    command.edges.iter_mut().for_each(|edge| edge.field = Some("x".parse().unwrap()));
-    assert_eq!(play.refused(command.clone()), "invalid");
-    command.edges[1].field = Some("y".parse().unwrap());
-    play.run(command).unwrap();
-}
-
-#[test]
 fn tags_of_a_flow_are_set_and_removed_and_an_unknown_flow_is_not_found() {
     let mut play = Play::of("a");
     let tag = |flow, set: &[(&str, &str)]| crate::commands::TagFlow {

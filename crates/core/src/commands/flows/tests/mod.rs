@@ -2,11 +2,13 @@
 
 mod building;
 mod cancelling;
+mod children;
 mod growing;
 mod hedging;
 mod joining;
 mod large;
 mod oracle;
+mod passing;
 mod replaying;
 mod retention;
 
