@@ -18,6 +18,7 @@ pub mod engine;
 pub mod explain;
 pub mod failure;
 pub mod flows;
+mod inputs;
 pub mod machine;
 mod payload_cache;
 pub mod subscription;

@@ -50,7 +50,8 @@ pub use drop_letter::DropLetter;
 pub use fail::Fail;
 pub use fire::Fire;
 pub use flows::{
-    AddEdges, AddNodes, CancelFlow, CreateFlow, Expand, NewChild, NewEdge, NewNode, Seal, SetGroupPolicy, TagFlow,
+    AddEdges, AddNodes, CancelFlow, CreateFlow, Expand, NewChild, NewEdge, NewNode, Seal, SetGroupPolicy,
+    TagFlow,
 };
 pub use heartbeat::Heartbeat;
 pub use hold::Hold;

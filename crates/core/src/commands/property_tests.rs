@@ -278,10 +278,14 @@ impl World {
             Command::Expand(it) => &it.nodes,
             _ => &Vec::new(),
         };
-        let ids: Vec<ExecutionId> = nodes.iter().map(|node| node.create.id).collect();
+        let mut ids: Vec<ExecutionId> = nodes.iter().map(|node| node.create.id).collect();
+        let children: Vec<&NewChild> = nodes.iter().filter_map(|node| node.child.as_deref()).collect();
+        ids.extend(children.iter().flat_map(|child| &child.nodes).map(|node| node.create.id));
+        let inner: Vec<FlowId> = children.iter().map(|child| child.id).collect();
         let result = self.run(command);
         if result.is_ok() {
             self.ids.extend(ids);
+            self.flows.extend(inner);
             self.flows.extend(Some(flow).filter(|_| !self.flows.contains(&flow)));
         }
         result
@@ -289,6 +293,19 @@ impl World {
 
     /// A few new nodes with random edges among them, and with edges from and to what a flow has already.
     fn graph(&mut self, seed: u64, flow: Option<FlowId>) -> (Vec<NewNode>, Vec<NewEdge>) {
+        let (mut nodes, edges) = self.flat_graph(seed, flow);
+        if seed % 5 == 0 {
+            let (inner, inner_edges) = self.flat_graph(seed / 5, None);
+            let id = FlowId(self.bench.next_id().0);
+            let sealed = inner.iter().all(|node| !node.open);
+            let (kind, tags) = ("inner".parse().expect("a kind"), Default::default());
+            let child = NewChild { id, kind, tags, nodes: inner, edges: inner_edges, sealed };
+            nodes.last_mut().expect("a node").child = Some(Box::new(child));
+        }
+        (nodes, edges)
+    }
+
+    fn flat_graph(&mut self, seed: u64, flow: Option<FlowId>) -> (Vec<NewNode>, Vec<NewEdge>) {
         let mut bits = seed | 1;
         let mut draw = |n: u64| {
             bits ^= bits << 13;

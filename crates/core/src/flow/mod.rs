@@ -126,9 +126,11 @@ pub struct Walk {
     pub revive: bool,
 }
 
-impl Walk {
-    pub fn new(since: Ms) -> Walk {
-        Walk { since, after: 0, revive: false }
+impl FlowLive {
+    /// Every member is visited, also those that a way which is not at its end has passed.
+    pub(crate) fn visit_all(&mut self, now: Ms) {
+        let revive = self.walk.is_some_and(|walk| walk.revive);
+        self.walk = Some(Walk { since: now, after: 0, revive });
     }
 }
 

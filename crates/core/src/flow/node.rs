@@ -25,6 +25,9 @@ pub struct Member {
     /// The flow it stands for: it waits for that one instead of a worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<FlowId>,
+    /// The node that its own flow stands for in the flow around it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ExecutionId>,
     /// The spare for this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spare: Option<ExecutionId>,

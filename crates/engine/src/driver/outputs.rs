@@ -7,9 +7,10 @@ use ff_core::commands::Release;
 use ff_core::key::Key;
 use ff_core::payload::{PayloadKey, Slot};
 use ff_core::{Execution, ExecutionId, FlowId, Ms, PartitionId, Reply};
-use ff_store::Commit;
+use ff_store::{Commit, Store, StoreError};
 
 use crate::failure::Failure;
+use crate::inputs::{complete, has_more};
 use crate::machine::{Input, News, Output, Ticket};
 
 use super::{Answered, Done, Driver, Ended, Group, LIVE_MAX, RECENT_MAX, Task, Waiter};
@@ -120,21 +121,14 @@ impl Driver {
                 None => missing.push(execution),
             }
         }
-        if missing.is_empty() {
+        if missing.is_empty() && !tasks.iter().any(|task| has_more(&task.execution)) {
             return self.send_tasks(answer, tasks);
         }
         let store = self.store.clone();
         self.ops.push(Box::pin(async move {
-            let keys = missing.iter().map(|it| PayloadKey { execution: it.id, slot: Slot::Input }).collect();
-            let read = store.payloads(keys).await;
-            let tasks = match read {
-                Ok(inputs) => {
-                    let read = missing.into_iter().zip(inputs);
-                    let read = read.filter_map(|(execution, input)| Some(Task { execution, input: input? }));
-                    Ok(tasks.into_iter().chain(read).collect())
-                }
-                Err(error) => Err((error, tasks.into_iter().map(|it| it.execution).chain(missing).collect())),
-            };
+            let claimed =
+                tasks.iter().map(|it| it.execution.clone()).chain(missing.iter().cloned()).collect();
+            let tasks = complete_tasks(&*store, tasks, missing).await.map_err(|error| (error, claimed));
             Done::Tasks { answer, tasks }
         }));
     }
@@ -243,4 +237,21 @@ impl Driver {
             self.watchers.retain(|_, watcher| watcher.send(id).is_ok());
         }
     }
+}
+
+/// Reads the inputs that are missing, and what members of flows are given beside their own.
+async fn complete_tasks(
+    store: &dyn Store,
+    mut tasks: Vec<Task>,
+    missing: Vec<Arc<Execution>>,
+) -> Result<Vec<Task>, StoreError> {
+    if !missing.is_empty() {
+        let keys = missing.iter().map(|it| PayloadKey { execution: it.id, slot: Slot::Input }).collect();
+        let read = missing.into_iter().zip(store.payloads(keys).await?);
+        tasks.extend(read.filter_map(|(execution, input)| Some(Task { execution, input: input? })));
+    }
+    for task in tasks.iter_mut().filter(|task| has_more(&task.execution)) {
+        task.input = complete(store, &task.execution, task.input.clone()).await?;
+    }
+    Ok(tasks)
 }

@@ -1,6 +1,7 @@
 //! What callers ask for.
 
 use ff_core::Command;
+use ff_core::commands::Create;
 
 use crate::failure::Failure;
 use crate::machine::{Input, Ticket};
@@ -88,9 +89,17 @@ impl Driver {
     }
 
     pub(super) fn keep_input(&mut self, command: &Command) {
-        if let Command::Create(create) = command
-            && create.start.is_none()
-        {
+        match command {
+            Command::Create(create) => self.keep_input_of(create),
+            Command::CreateFlow(it) => it.nodes.iter().for_each(|node| self.keep_input_of(&node.create)),
+            Command::AddNodes(it) => it.nodes.iter().for_each(|node| self.keep_input_of(&node.create)),
+            Command::Expand(it) => it.nodes.iter().for_each(|node| self.keep_input_of(&node.create)),
+            _ => {}
+        }
+    }
+
+    fn keep_input_of(&mut self, create: &Create) {
+        if create.start.is_none() {
             self.inputs.submitted(create.id, create.input.clone());
         }
     }

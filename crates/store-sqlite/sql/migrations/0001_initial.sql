@@ -45,7 +45,8 @@ CREATE TABLE executions (
         OR reason = 'cancelled_by_request' OR reason = 'deadline_passed'
         OR reason = 'schedule_to_start_passed' OR reason = 'lease_lost' OR reason = 'waiting_for_dependencies'
         OR reason = 'hedge' OR reason = 'sibling_quorum_satisfied' OR reason = 'sibling_quorum_impossible'
-        OR reason = 'flow_cancelled' OR reason = 'dependencies_impossible'),
+        OR reason = 'flow_cancelled' OR reason = 'dependencies_impossible'
+        OR reason = 'child_flow' OR reason = 'child_flow_failed'),
     changed_at INTEGER NOT NULL,
     -- The instance that has the lease, while there is one.
     holder     BLOB             CHECK (length(holder) = 16),

@@ -32,6 +32,8 @@ pub fn member(id: ExecutionId, node: NodeSample) -> Execution {
         start_at: Some(START + 5),
         hedge: Some(Hedge { previous: other, delay_ms: 2_000 }),
         spare: Some(other),
+        child: Some(FlowId(other.0)),
+        parent: Some(other),
     };
     it.spec = Arc::new(Spec { member: Some(Box::new(member)), ..(*it.spec).clone() });
     let join = Join::Quorum { k: 3, on_satisfied: OnSatisfied::LetRun };
@@ -65,6 +67,9 @@ pub fn flows(id: FlowId) -> Vec<Flow> {
         short_groups: 1,
         passing: 3,
         failures: 4,
+        waits: false,
+        children: 0,
+        moving_children: 0,
         cancel: None,
         walk: None,
         keep_until: 0,
@@ -77,8 +82,11 @@ pub fn flows(id: FlowId) -> Vec<Flow> {
         tags: tags(&[("team.name", ODD)]),
         revision: 1 << 40,
         sealed: true,
+        waits: true,
+        children: 5,
+        moving_children: 2,
         cancel: Some(FlowCancel { policy: CancelPolicy::CancelPending, by: cancellation() }),
-        walk: Some(Walk { since: START + 3, after: 7 }),
+        walk: Some(Walk { since: START + 3, after: 7, revive: true }),
         keep_until: START + 4,
         ..full.live
     };
@@ -93,6 +101,8 @@ fn flow_spec() -> FlowSpec {
         created_at: START - 5,
         created_by: odd(),
         digest: ContentDigest(u64::MAX >> 1),
+        parent: Some(ExecutionId::from_parts(START, Route(3), 9)),
+        depth: 8,
     }
 }
 
@@ -109,6 +119,9 @@ pub fn ended_flow(id: FlowId, remove_at: Ms) -> Flow {
         short_groups: 0,
         passing: 0,
         failures: 0,
+        waits: false,
+        children: 0,
+        moving_children: 0,
         cancel: None,
         walk: None,
         keep_until: 0,
@@ -137,6 +150,7 @@ pub fn edge(key: EdgeKey, flow: FlowId, number: u64) -> Edge {
 pub fn edges(key: EdgeKey, flow: FlowId, number: u64) -> Vec<Edge> {
     let full =
         Edge { on: On::Failure, field: Some("left_1".parse().expect("a field")), ..edge(key, flow, number) };
-    let counted = Ending::ALL.iter().map(|it| Edge { counted: Some(*it), needed: false, passes: true, ..full.clone() });
+    let counted =
+        Ending::ALL.iter().map(|it| Edge { counted: Some(*it), needed: false, passes: true, ..full.clone() });
     [full.clone()].into_iter().chain(counted.collect::<Vec<_>>()).collect()
 }

@@ -6,7 +6,7 @@ use crate::Ms;
 use crate::commands::Decision;
 use crate::event::{By, Fact};
 use crate::execution::Cancellation;
-use crate::flow::{CancelPolicy, Flow, FlowCancel, FlowState, ListKey, Walk};
+use crate::flow::{CancelPolicy, Flow, FlowCancel, FlowState, ListKey};
 use crate::id::FlowId;
 use crate::rejection::Rejection;
 use crate::reply::Reply;
@@ -61,9 +61,11 @@ pub(super) fn cancel(
     let first = flow.live.cancel.take().map_or(said, |first| first.by);
     flow.live.cancel = Some(FlowCancel { policy, by: first });
     flow.live.sealed = true;
-    flow.live.waits = false;
+    flow.live.waits &= !flow.cancels_members();
     let visit = flow.live.open_nodes > 0 || flow.cancels_members();
-    flow.live.walk = visit.then_some(Walk::new(now));
+    if visit {
+        flow.live.visit_all(now);
+    }
     ws.emit_flow(&flow, now, Fact::FlowCancelRequested { by, policy });
     ws.follow_up(Todo::Flow(flow.id));
     ws.put_flow(flow, now);

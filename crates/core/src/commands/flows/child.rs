@@ -36,9 +36,14 @@ pub struct NewChild {
 }
 
 /// How many nodes and edges there are, also in child flows.
-pub(super) fn size(nodes: &[NewNode], edges: &[NewEdge], limits: &Limits) -> Result<(usize, usize), Rejection> {
+pub(super) fn size(
+    nodes: &[NewNode],
+    edges: &[NewEdge],
+    limits: &Limits,
+) -> Result<(usize, usize), Rejection> {
     let mut sizes = (nodes.len(), edges.len());
-    let mut inner: Vec<(&NewChild, u8)> = nodes.iter().filter_map(|it| Some((it.child.as_deref()?, 1))).collect();
+    let mut inner: Vec<(&NewChild, u8)> =
+        nodes.iter().filter_map(|it| Some((it.child.as_deref()?, 1))).collect();
     // Only as many are looked at as are allowed, however much was sent.
     while let Some((child, depth)) = inner.pop() {
         check(depth)?;
@@ -79,7 +84,13 @@ impl NewChild {
     }
 
     /// Stores the child flow of a node that has just been added.
-    pub(super) fn found(&self, ws: &mut Workspace, now: Ms, around: &Flow, node: &Create) -> Result<(), Stop> {
+    pub(super) fn found(
+        &self,
+        ws: &mut Workspace,
+        now: Ms,
+        around: &Flow,
+        node: &Create,
+    ) -> Result<(), Stop> {
         if !node.fresh && ws.flow(self.id)?.is_some() {
             return Err(Rejection::FlowMismatch { flow: self.id }.into());
         }
@@ -133,9 +144,8 @@ pub(super) fn follow(
 
 /// The turn of its node has come.
 fn begin(ws: &mut Workspace, now: Ms, mut flow: Flow) {
-    let revive = flow.live.walk.is_some_and(|walk| walk.revive);
     flow.live.waits = false;
-    flow.live.walk = Some(Walk { revive, ..Walk::new(now) });
+    flow.live.visit_all(now);
     ws.follow_up(Todo::Flow(flow.id));
     ws.put_flow(flow, now);
 }
@@ -144,7 +154,7 @@ fn begin(ws: &mut Workspace, now: Ms, mut flow: Flow) {
 fn revive(ws: &mut Workspace, now: Ms, mut flow: Flow, waits: bool) {
     flow.live.cancel = None;
     flow.live.waits = waits;
-    flow.live.walk = Some(Walk { revive: true, ..Walk::new(now) });
+    flow.live.walk = Some(Walk { since: now, after: 0, revive: true });
     if flow.live.end.take().is_some() {
         ws.emit_flow(&flow, now, Fact::FlowReopened);
     }

@@ -10,7 +10,10 @@ use crate::Ms;
 use crate::commands::create::Create;
 use crate::event::Fact;
 use crate::execution::{Execution, State};
-use crate::flow::{ChildState, Edge, EdgeKey, EdgeState, Ending, Flow, GroupState, Hedge, Join, ListKey, Member, Node, On, Way};
+use crate::flow::{
+    ChildState, Edge, EdgeKey, EdgeState, Ending, Flow, GroupState, Hedge, Join, ListKey, Member, Node, On,
+    Way,
+};
 use crate::id::{ExecutionId, FlowId};
 use crate::lane::LaneMode;
 use crate::limits::Limits;
@@ -238,6 +241,7 @@ fn add_node(
     child::check_depth(flow, new)?;
     let member = Member {
         child: new.child.as_ref().map(|child| child.id),
+        parent: flow.spec.parent,
         flow: flow.id,
         number: flow.live.nodes,
         name: new.name.clone(),

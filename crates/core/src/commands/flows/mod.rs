@@ -28,8 +28,8 @@ pub use seal::Seal;
 pub use set_group_policy::SetGroupPolicy;
 pub use tag_flow::TagFlow;
 
-pub(super) use group::{admit, withdraw, withdraw_loser};
 pub(super) use child::{check_not_cancelled, start_again};
+pub(super) use group::{admit, withdraw, withdraw_loser};
 pub(super) use settle::settle;
 pub(super) use walk::{remove_members, walk_step, withdrawn};
 

@@ -6,7 +6,7 @@ use super::{check_lives, check_revision};
 use crate::Ms;
 use crate::commands::Decision;
 use crate::event::{By, Fact};
-use crate::flow::{Flow, Walk};
+use crate::flow::Flow;
 use crate::id::{ExecutionId, FlowId};
 use crate::rejection::{Invalid, Rejection};
 use crate::reply::Reply;
@@ -53,7 +53,9 @@ impl Seal {
         ws.emit_flow(&flow, now, Fact::FlowSealed { by, revision });
         ws.follow_up(Todo::Flow(flow.id));
         let open_nodes = flow.live.open_nodes > 0;
-        flow.live.walk = open_nodes.then_some(Walk::new(now));
+        if open_nodes {
+            flow.live.visit_all(now);
+        }
         ws.put_flow(flow, now);
         if open_nodes { walk_step(ws, now, self.flow) } else { Ok(()) }
     }

@@ -15,7 +15,9 @@ use super::walk::walk_step;
 use crate::Ms;
 use crate::event::Fact;
 use crate::execution::{Execution, State};
-use crate::flow::{ChildState, EdgeKey, EdgeState, Ending, Flow, FlowEnd, GroupState, ListKey, Passing, Standing, Way};
+use crate::flow::{
+    ChildState, EdgeKey, EdgeState, Ending, Flow, FlowEnd, GroupState, ListKey, Passing, Standing, Way,
+};
 use crate::id::{ExecutionId, FlowId};
 use crate::state::Reason;
 use crate::workspace::{Moved, Stop, Todo, Workspace};
@@ -230,7 +232,12 @@ impl Settling<'_> {
         }
         let Some(node) = member.live.node.as_deref_mut() else { return Ok(()) };
         // A flow that is being cancelled starts nothing and skips nothing: what has not ended is cancelled.
-        if !lives || node.open || flow.live.waits || flow.cancels_members() || node.group.state != GroupState::Waiting {
+        if !lives
+            || node.open
+            || flow.live.waits
+            || flow.cancels_members()
+            || node.group.state != GroupState::Waiting
+        {
             return Ok(());
         }
         let verdict = node.group.verdict();

@@ -41,7 +41,8 @@ fn visit(ws: &mut Workspace, now: Ms, flow: &Flow, id: ExecutionId) -> Result<()
             return pass_down(ws, now, child, cancel);
         }
     }
-    if flow.live.walk.is_some_and(|walk| walk.revive) && is_revived(member) {
+    let revives = flow.live.walk.is_some_and(|walk| walk.revive) && !flow.cancels_members();
+    if revives && is_revived(member) {
         return revive_member(ws, now, id);
     }
     if is_undecided(member) {

@@ -65,7 +65,8 @@ CREATE TABLE executions (
         'paused_by_operator', 'resume_delay', 'cancel_requested', 'attempts_exhausted', 'fatal_error',
         'crash_loop', 'retry_time_exhausted', 'cancelled_by_request', 'deadline_passed',
         'schedule_to_start_passed', 'lease_lost', 'waiting_for_dependencies', 'hedge', 'sibling_quorum_satisfied',
-        'sibling_quorum_impossible', 'flow_cancelled', 'dependencies_impossible')),
+        'sibling_quorum_impossible', 'flow_cancelled', 'dependencies_impossible', 'child_flow',
+        'child_flow_failed')),
     -- What changes while it lives.
     live       text    NOT NULL
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,

@@ -88,7 +88,7 @@ fn varied(stand: &Stand, count: u64) -> Vec<Flow> {
             }
             n => {
                 let state = ended[n as usize % ended.len()];
-                flow.live.end = Some(FlowEnd { state, at: START, remove_at: START + 9 });
+                flow.live.end = Some(FlowEnd { state, at: START, remove_at: Some(START + 9) });
             }
         }
         if n % 3 != 0 {

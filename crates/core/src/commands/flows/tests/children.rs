@@ -48,7 +48,10 @@ fn a_child_flow_begins_when_its_nodes_turn_has_come_and_ends_its_node() {
         let mut play = Play::new();
         play.bench.memory = memory;
         nest(&mut play, "a child after a>child child>after", "x y x>y");
-        assert_eq!(play.states("a child x y"), ["waiting", "waiting_children", "waiting_children", "waiting_children"]);
+        assert_eq!(
+            play.states("a child x y"),
+            ["waiting", "waiting_children", "waiting_children", "waiting_children"]
+        );
         assert_eq!(play.reason("child"), "waiting_for_dependencies");
         assert_eq!((child(&play).state(), child(&play).spec.depth), (FlowState::Blocked, 1));
         play.complete("a");
@@ -133,7 +136,10 @@ fn a_member_of_a_failed_child_flow_that_is_replayed_opens_every_flow_around_it()
     assert_eq!(play.states("child after y"), ["failed", "skipped", "skipped"]);
     assert_eq!(play.flow_state(), FlowState::Failed);
     play.bench.ok(replay(play.ids["x"]));
-    assert_eq!(play.states("child after x y"), ["waiting_children", "waiting_children", "waiting", "waiting_children"]);
+    assert_eq!(
+        play.states("child after x y"),
+        ["waiting_children", "waiting_children", "waiting", "waiting_children"]
+    );
     assert_eq!(play.flow_state(), FlowState::Running);
     play.complete("x y after");
     assert_eq!(play.flow_state(), FlowState::Completed);

@@ -7,7 +7,8 @@ use crate::flow::EdgeKey;
 fn passed(play: &Play, node: &str) -> Vec<String> {
     let named = |id: ExecutionId| play.ids.iter().find(|(_, it)| **it == id).map(|(name, _)| name.clone());
     let edges = play.bench.store.edges.iter();
-    let edges = edges.filter(|(EdgeKey { downstream, .. }, edge)| *downstream == play.ids[node] && edge.passes);
+    let edges =
+        edges.filter(|(EdgeKey { downstream, .. }, edge)| *downstream == play.ids[node] && edge.passes);
     edges.filter_map(|(key, _)| named(key.upstream)).collect()
 }
 
