@@ -7,12 +7,13 @@ use ff_core::flow::{Edge, EdgeKey, ListKey};
 use ff_core::key::{Ask, Key};
 use ff_core::query::{FlowPage, FlowPageAsk};
 use ff_core::workspace::Answer;
-use ff_core::{Execution, ExecutionId, Flow, FlowId, Ms, Rejection};
+use ff_core::{Execution, ExecutionId, Flow, FlowId, Ms, Payload, Rejection};
 use tokio::sync::oneshot;
 
 use crate::driver::Request;
 use crate::engine::{Engine, unavailable};
 use crate::failure::Failure;
+use crate::inputs::flow_result;
 
 /// How many lists are read with one question to the store.
 const LISTS: usize = 64;
@@ -62,6 +63,17 @@ impl Engine {
     /// A new id for a member: it lives where its flow does.
     pub fn new_member_id(&self, now: Ms, flow: FlowId) -> ExecutionId {
         ExecutionId::from_parts(now, flow.route(), self.random())
+    }
+
+    /// A new id for a child flow: it lives where the flow around it does.
+    pub fn new_child_id(&self, now: Ms, flow: FlowId) -> FlowId {
+        FlowId::from_parts(now, flow.route(), self.random())
+    }
+
+    /// The result of a flow as JSON: that of its only sink, or those of its completed sinks by their names.
+    pub async fn flow_result(&self, flow: FlowId) -> Result<Payload, Failure> {
+        let result = flow_result(&**self.store(), flow).await.map_err(unavailable)?;
+        Ok(Payload::json(Box::<str>::from(result).into_string()))
     }
 
     /// A flow as it is committed.
