@@ -3,6 +3,10 @@
 //! Folding all events of an execution gives the state that is stored for it; lease end times and progress
 //! are not events and are left out.
 
+mod flow;
+
+pub use flow::FoldedFlow;
+
 use crate::Ms;
 use crate::event::{Event, Fact};
 use crate::execution::{Execution, State};

@@ -36,6 +36,8 @@ bugs!(
     RowsSurviveConflict = "rows-survive-conflict",
     /// Commits of others pass in a server's turn.
     TurnIgnored = "turn-ignored",
+    /// An edge that is read again has forgotten that it was counted, so a step that is repeated counts it twice.
+    DoubleCascade = "double-cascade",
 );
 
 impl Bug {

@@ -58,6 +58,8 @@ pub struct Profile {
     pub drift_ppm: i64,
     /// How much longer the first server's way to the store is than the others'.
     pub far: Ms,
+    /// The pause between two things that are done about flows, at most; absent where there are no flows.
+    pub flow_ms: Option<Ms>,
     /// Everybody commits to one partition, as fast as they can, and nothing fails.
     pub contest: bool,
 }
@@ -135,8 +137,20 @@ impl Profile {
             skew_ms: *rng.pick(&[0, 1_000, 60_000]),
             drift_ppm: *rng.pick(&[0, 200, 20_000]),
             far: 1,
+            flow_ms: None,
             contest: false,
         }
+    }
+
+    /// Gives half of the seeds flows. Drawn apart, so that everything else about a seed stays as it is.
+    pub fn draw_flows(&mut self, rng: &mut Rng) {
+        if self.contest || rng.chance(5_000) {
+            return;
+        }
+        self.flow_ms = Some(*rng.pick(&[20, 100, 400]));
+        let limits = Arc::make_mut(&mut self.limits);
+        // Small, so that cascades and walks through members take many commits.
+        limits.cascade_edges_max = *rng.pick(&[1, 2, 3, 8, 60]);
     }
 
     /// Puts one server far away from the store, in some seeds in a contest with others that are near. Drawn

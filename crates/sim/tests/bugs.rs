@@ -76,6 +76,11 @@ fn an_ignored_turn_is_found() {
 }
 
 #[test]
+fn an_edge_that_is_counted_twice_is_found() {
+    found(Bug::DoubleCascade);
+}
+
+#[test]
 fn every_bug_has_its_name() {
     for bug in Bug::ALL {
         assert_eq!(Bug::from_name(bug.name()), Some(*bug));

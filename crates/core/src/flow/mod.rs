@@ -5,6 +5,7 @@
 
 mod edge;
 mod node;
+pub mod recount;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -43,6 +43,11 @@ impl Workspace {
         };
     }
 
+    /// Whether the command that was decided last has changed an execution.
+    pub fn has_moved(&self) -> bool {
+        self.executions.is_written()
+    }
+
     /// Takes back everything since [`begin_command`](Self::begin_command).
     pub fn roll_back(&mut self) {
         self.todo.clear();

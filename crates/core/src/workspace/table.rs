@@ -81,6 +81,11 @@ impl<K: Clone + Eq + Hash, V: Clone> Table<K, V> {
         self.undo.clear();
     }
 
+    /// Whether the command has written anything.
+    pub fn is_written(&self) -> bool {
+        !self.undo.is_empty()
+    }
+
     /// Takes back what the command has done, newest first; `each` sees the key, what it was made and what
     /// it is again.
     pub fn roll_back(&mut self, mut each: impl FnMut(&K, Option<&V>, Option<&V>)) {

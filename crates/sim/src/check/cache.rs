@@ -36,6 +36,7 @@ fn check_workspace(ws: &Workspace, stored: &Mirror) -> Check {
         ensure!(ws.worker(*id) == Some(worker), "worker {id} is {:?}", ws.worker(*id));
     }
     check_ready(ws, stored)?;
+    check_graphs(ws, stored)?;
     let mark = ws.agenda().mark();
     let held: Vec<_> = ws.agenda().iter().map(|(key, _)| key).collect();
     let due: Vec<_> = stored.agenda.iter().take_while(|key| key.due <= mark).collect();
@@ -43,6 +44,26 @@ fn check_workspace(ws: &Workspace, stored: &Mirror) -> Check {
     let (mine, theirs) = (ws.header(), &stored.header);
     let same = (mine.next_event, mine.sweep_at) == (theirs.next_event, theirs.sweep_at);
     ensure!(same, "the header is {mine:?} and not {theirs:?}");
+    Ok(())
+}
+
+fn check_graphs(ws: &Workspace, stored: &Mirror) -> Check {
+    for (id, flow) in &stored.flows {
+        if let Ok(cached) = ws.flow(*id) {
+            ensure!(cached == Some(flow), "flow {id} is\n  {cached:?}\n  and not {flow:?}");
+        }
+    }
+    for (key, edge) in &stored.edges {
+        if let Ok(cached) = ws.edge(*key) {
+            ensure!(cached == Some(edge), "an edge is\n  {cached:?}\n  and not {edge:?}");
+        }
+    }
+    for (list, entries) in &stored.lists {
+        if let Ok((cached, _)) = ws.list(*list, 0, usize::MAX) {
+            let same = cached.iter().map(|(number, id)| (number, id)).eq(entries.iter());
+            ensure!(same, "{list:?} is\n  {cached:?}\n  and not {entries:?}");
+        }
+    }
     Ok(())
 }
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use ff_core::change::Changes;
 use ff_core::event::{Event, Fact};
 use ff_core::execution::{Fence, How};
-use ff_core::fold::Folded;
+use ff_core::fold::{Folded, FoldedFlow};
 use ff_core::lane::LaneMode;
 use ff_core::worker::WorkerMode;
-use ff_core::{ExecutionId, InstanceId, LaneName, Ms, PartitionId};
+use ff_core::{ExecutionId, FlowId, InstanceId, LaneName, Ms, PartitionId};
 
 use super::Check;
 use super::mirror::Mirror;
@@ -27,6 +27,16 @@ pub struct Life {
     pub folded: Option<Folded>,
     /// Ending events since it was created.
     pub endings: u32,
+    /// How often it was told, since then or since it was let go of, that its dependencies are satisfied.
+    pub admitted: u32,
+    pub created: Vec<Seq>,
+}
+
+/// Everything one flow id has been.
+#[derive(Debug, Default)]
+pub struct FlowLife {
+    states: Timeline<Option<FoldedFlow>>,
+    pub folded: Option<FoldedFlow>,
     pub created: Vec<Seq>,
 }
 
@@ -50,6 +60,7 @@ impl LeaseLife {
 pub struct History {
     pub lives: BTreeMap<ExecutionId, Life>,
     pub leases: BTreeMap<(ExecutionId, u32, u64), LeaseLife>,
+    pub flows: BTreeMap<FlowId, FlowLife>,
     /// Those of executions whose id was used again.
     former: BTreeMap<(ExecutionId, u32, u64), LeaseLife>,
     /// The mode of each revision of a lane, as its home said.
@@ -87,6 +98,14 @@ impl History {
         }
     }
 
+    /// Whether the flow was like that at some moment since; `None` where it did not exist.
+    pub fn flow_was(&self, id: FlowId, since: Seq, fits: impl Fn(Option<&FoldedFlow>) -> bool) -> bool {
+        match self.flows.get(&id) {
+            Some(life) => any_since(&life.states, since, &None, |it| fits(it.as_ref())),
+            None => fits(None),
+        }
+    }
+
     pub fn lane_was(&self, partition: PartitionId, lane: &LaneName, since: Seq, mode: LaneMode) -> bool {
         let modes = self.lanes.get(&(partition, lane.clone()));
         any_since(modes.map_or(&[], Vec::as_slice), since, &LaneMode::Open, |it| *it == mode)
@@ -112,6 +131,7 @@ impl History {
             self.note_event(seq, event)?;
             if let Fact::LeaseAcquired { holder } | Fact::LeaseReclaimed { holder } = &event.fact {
                 check_start(event, holder.instance, changes, before)?;
+                event.execution.map_or(Ok(()), |id| super::flow::check_start(id, changes, before))?;
             }
         }
         for change in &changes.executions {
@@ -144,7 +164,26 @@ impl History {
         Ok(())
     }
 
+    fn note_flow(&mut self, seq: Seq, event: &Event, id: FlowId) -> Check {
+        let life = self.flows.entry(id).or_default();
+        let folded = FoldedFlow::apply(life.folded.clone(), event);
+        if let Fact::FlowCreated { .. } = event.fact {
+            ensure!(life.folded.is_none(), "flow {id} is created although it exists");
+            life.created.push(seq);
+        }
+        if let Fact::FlowEnded { state } = event.fact {
+            let ended = life.folded.as_ref().and_then(|it| it.ended);
+            ensure!(ended.is_none(), "flow {id} ends as {state} although it has ended as {ended:?}");
+        }
+        if life.folded != folded {
+            life.states.push((seq, folded.clone()));
+            life.folded = folded;
+        }
+        Ok(())
+    }
+
     fn note_event(&mut self, seq: Seq, event: &Event) -> Check {
+        event.flow.map_or(Ok(()), |flow| self.note_flow(seq, event, flow))?;
         let Some(id) = event.execution else { return Ok(()) };
         let life = self.lives.entry(id).or_default();
         match &event.fact {
@@ -152,6 +191,7 @@ impl History {
                 ensure!(life.folded.is_none(), "{id} is created although it exists");
                 life.created.push(seq);
                 life.endings = 0;
+                life.admitted = 0;
                 // A new execution under a removed id has epochs of its own. The ends of the old one may still be
                 // answered: its removal and the new creation can be in the commit of its end.
                 let old = self.leases.extract_if(.., |key, _| key.0 == id);
@@ -163,6 +203,11 @@ impl History {
             let ended = life.folded.as_ref().is_some_and(|it| it.state.is_terminal());
             ensure!(!ended, "{id} ends by {} although it has ended", event.fact.word());
             life.endings += 1;
+        }
+        match event.fact {
+            Fact::Admitted { .. } => life.admitted += 1,
+            Fact::Unheld { .. } => life.admitted = 0,
+            _ => {}
         }
         life.folded = Folded::apply(life.folded.take(), event);
         life.states.push((seq, life.folded.clone()));

@@ -8,6 +8,7 @@ use ff_core::agenda::{AgendaKey, Subject};
 use ff_core::attempt::Attempt;
 use ff_core::change::{Changes, EndedEntry, ExecutionChange, Header};
 use ff_core::class::Class;
+use ff_core::flow::{Edge, EdgeKey, ListKey};
 use ff_core::key::{Dedup, DedupKey};
 use ff_core::lane::{Lane, LaneMode};
 use ff_core::message::Link;
@@ -15,9 +16,15 @@ use ff_core::payload::PayloadKey;
 use ff_core::query::CountKey;
 use ff_core::ready::Place;
 use ff_core::worker::WorkerInstance;
-use ff_core::{Execution, ExecutionId, InstanceId, LaneName, PartitionId};
+use ff_core::{Execution, ExecutionId, Flow, FlowId, InstanceId, LaneName, PartitionId};
 
 use super::Check;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Added,
+    Removed,
+}
 
 #[derive(Debug, Default)]
 pub struct Mirror {
@@ -34,6 +41,10 @@ pub struct Mirror {
     pub workers: BTreeMap<InstanceId, Arc<WorkerInstance>>,
     pub links: BTreeMap<PartitionId, Link>,
     pub counts: BTreeMap<CountKey, i64>,
+    pub flows: BTreeMap<FlowId, Arc<Flow>>,
+    pub edges: BTreeMap<EdgeKey, Arc<Edge>>,
+    /// The ordered lists of graphs, without those that are empty.
+    pub lists: BTreeMap<ListKey, BTreeMap<u64, ExecutionId>>,
 }
 
 impl Mirror {
@@ -47,6 +58,7 @@ impl Mirror {
             self.change_execution(change)?;
         }
         self.apply_ready(changes)?;
+        self.apply_graphs(changes)?;
         for key in &changes.agenda_removed {
             ensure!(self.agenda.remove(key), "agenda entry {key:?} is removed but was not there");
         }
@@ -101,6 +113,7 @@ impl Mirror {
     fn change_execution(&mut self, change: &ExecutionChange) -> Check {
         match change {
             ExecutionChange::Insert(it) => {
+                self.change_member(it, Change::Added)?;
                 let before = self.executions.insert(it.id, it.clone());
                 ensure!(before.is_none(), "execution {} is inserted but was there", it.id);
             }
@@ -111,7 +124,10 @@ impl Mirror {
                 ensure!(before.spec == it.spec, "what was asked for changes: {before:?} {it:?}");
             }
             ExecutionChange::Purge(id) => {
-                ensure!(self.executions.remove(id).is_some(), "execution {id} is purged but was not there");
+                let Some(before) = self.executions.remove(id) else {
+                    return Err(format!("execution {id} is purged but was not there"));
+                };
+                self.change_member(&before, Change::Removed)?;
                 self.payloads.retain(|key| key.execution != *id);
                 let numbers: Vec<_> =
                     self.attempts.range((*id, 0)..=(*id, u32::MAX)).map(|it| *it.0).collect();
@@ -119,6 +135,79 @@ impl Mirror {
             }
         }
         Ok(())
+    }
+
+    fn change_member(&mut self, it: &Execution, change: Change) -> Check {
+        match &it.spec.member {
+            Some(member) => self.change_list(ListKey::Members(member.flow), member.number, it.id, change),
+            None => Ok(()),
+        }
+    }
+
+    fn change_list(&mut self, list: ListKey, number: u64, id: ExecutionId, change: Change) -> Check {
+        let entries = self.lists.entry(list).or_default();
+        let before = match change {
+            Change::Added => entries.insert(number, id),
+            Change::Removed => entries.remove(&number),
+        };
+        let expected = (change == Change::Removed).then_some(id);
+        ensure!(before == expected, "{list:?} has {before:?} at {number} where {id} is {change:?}");
+        if entries.is_empty() {
+            self.lists.remove(&list);
+        }
+        Ok(())
+    }
+
+    fn apply_graphs(&mut self, changes: &Changes) -> Check {
+        for (id, flow) in &changes.flows {
+            if let (Some(before), Some(after)) = (self.flows.get(id), flow) {
+                let created = changes.events.iter().any(|event| {
+                    event.flow == Some(*id) && matches!(event.fact, ff_core::event::Fact::FlowCreated { .. })
+                });
+                let same = before.spec == after.spec && before.live.revision <= after.live.revision;
+                ensure!(same || created, "flow {id} goes from {before:?} to {after:?}");
+            }
+            put(&mut self.flows, id, flow);
+        }
+        for (key, edge) in &changes.edges {
+            let before = self.edges.get(key).cloned();
+            if before.as_ref().map(|it| it.number) != edge.as_ref().map(|it| it.number) {
+                let gone = before.iter().map(|edge| (edge.number, Change::Removed));
+                let new = edge.iter().map(|edge| (edge.number, Change::Added));
+                for (number, change) in gone.chain(new) {
+                    self.change_list(ListKey::Downstream(key.upstream), number, key.downstream, change)?;
+                    self.change_list(ListKey::Upstream(key.downstream), number, key.upstream, change)?;
+                }
+            }
+            put(&mut self.edges, key, edge);
+        }
+        for change in &changes.executions {
+            if let ExecutionChange::Purge(id) = change
+                && !self.executions.contains_key(id)
+            {
+                let edges = self.lists.get(&ListKey::Downstream(*id));
+                ensure!(edges.is_none(), "{id} is gone and edges from it are not: {edges:?}");
+            }
+        }
+        Ok(())
+    }
+
+    /// The edges that lead out of a node, or into it.
+    pub fn edges_of(&self, list: ListKey) -> impl Iterator<Item = &Arc<Edge>> {
+        let others = self.lists.get(&list).into_iter().flat_map(|entries| entries.values());
+        others.filter_map(move |other| {
+            let key = match list {
+                ListKey::Downstream(upstream) => EdgeKey { upstream, downstream: *other },
+                ListKey::Upstream(downstream) => EdgeKey { upstream: *other, downstream },
+                ListKey::Members(_) => return None,
+            };
+            self.edges.get(&key)
+        })
+    }
+
+    pub fn members(&self, flow: FlowId) -> impl Iterator<Item = &Arc<Execution>> {
+        let ids = self.lists.get(&ListKey::Members(flow)).into_iter().flat_map(|entries| entries.values());
+        ids.filter_map(|id| self.executions.get(id))
     }
 
     fn apply_ready(&mut self, changes: &Changes) -> Check {

@@ -11,6 +11,8 @@ pub(crate) use ensure;
 
 pub mod cache;
 pub mod execution;
+pub mod flow;
+pub mod flow_replies;
 pub mod history;
 pub mod inbox;
 pub mod mirror;

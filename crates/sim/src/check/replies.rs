@@ -9,10 +9,12 @@ use ff_core::lane::LaneMode;
 use ff_core::reply::Renewal;
 use ff_core::state::{PublicState, Reason};
 use ff_core::worker::WorkerMode;
-use ff_core::{Command, ExecutionId, InstanceId, PartitionId, Rejection, Reply};
+use ff_core::{Command, ExecutionId, FlowId, InstanceId, PartitionId, Rejection, Reply};
 use ff_engine::Failure;
+use uuid::Uuid;
 
 use super::Check;
+use super::flow_replies;
 use super::history::{History, LeaseLife, Seq};
 use super::mirror::Mirror;
 use crate::profile::PARTITIONS;
@@ -22,7 +24,8 @@ use crate::world::call::What;
 #[derive(Debug, Default)]
 pub struct Oracle {
     claimed: BTreeSet<(ExecutionId, u32, u64)>,
-    creates: BTreeMap<ExecutionId, Creates>,
+    /// By the id of the execution or flow to be made.
+    creates: BTreeMap<Uuid, Creates>,
 }
 
 /// The submissions of one id.
@@ -47,8 +50,8 @@ pub struct Asked<'a> {
 
 impl Oracle {
     pub fn asked(&mut self, what: &What) {
-        if let What::Command { command: Command::Create(it), .. } = what {
-            let creates = self.creates.entry(it.id).or_default();
+        if let Some(id) = made_by(what) {
+            let creates = self.creates.entry(id).or_default();
             creates.open += 1;
             creates.never = false;
         }
@@ -56,8 +59,8 @@ impl Oracle {
 
     /// The server that was asked is gone.
     pub fn unanswered(&mut self, what: &What) {
-        if let What::Command { command: Command::Create(it), .. } = what {
-            let creates = self.creates.entry(it.id).or_default();
+        if let Some(id) = made_by(what) {
+            let creates = self.creates.entry(id).or_default();
             creates.open -= 1;
             creates.uncertain = true;
         }
@@ -65,7 +68,12 @@ impl Oracle {
 
     pub fn committed(&self, events: &[Event]) -> Check {
         for event in events {
-            if let (Fact::Created { .. }, Some(id)) = (&event.fact, event.execution) {
+            let id = match &event.fact {
+                Fact::Created { .. } => event.execution.map(|id| id.0),
+                Fact::FlowCreated { .. } => event.flow.map(|id| id.0),
+                _ => None,
+            };
+            if let Some(id) = id {
                 let never = self.creates.get(&id).is_some_and(|it| it.never);
                 ensure!(!never, "{id} is created although its caller was told that nothing changed");
             }
@@ -82,30 +90,28 @@ impl Oracle {
     ) -> Check {
         match result {
             Ok(reply) => self.check_reply(history, mirrors, asked, reply)?,
-            Err(Failure::Rejected(rejection)) => check_rejection(history, asked, rejection)?,
+            Err(Failure::Rejected(rejection)) => check_rejection(history, mirrors, asked, rejection)?,
             Err(Failure::Internal(text)) => {
                 ensure!(text.starts_with("the store refused it"), "internal error: {text}");
             }
             Err(_) => {}
         }
-        match asked.what {
-            What::Command { command: Command::Create(it), .. } => self.settle_create(history, it.id, result),
-            _ => Ok(()),
+        match made_by(asked.what) {
+            Some(id) => self.settle_create(history, id, result),
+            None => Ok(()),
         }
     }
 
-    fn settle_create(
-        &mut self,
-        history: &History,
-        id: ExecutionId,
-        result: &Result<Reply, Failure>,
-    ) -> Check {
-        let created = history.lives.get(&id).map_or(0, |life| life.created.len());
+    fn settle_create(&mut self, history: &History, id: Uuid, result: &Result<Reply, Failure>) -> Check {
+        let executions = history.lives.get(&ExecutionId(id)).map(|life| life.created.len());
+        let created =
+            executions.or(history.flows.get(&FlowId(id)).map(|life| life.created.len())).unwrap_or(0);
         let creates = self.creates.entry(id).or_default();
         creates.open -= 1;
         creates.uncertain |= matches!(result, Err(Failure::OutcomeUnknown));
         creates.fresh += usize::from(
-            matches!(result, Ok(Reply::Created { execution, existing: false }) if *execution == id),
+            matches!(result, Ok(Reply::Created { execution, existing: false }) if execution.0 == id)
+                || matches!(result, Ok(Reply::Flow { existing: false, .. })),
         );
         ensure!(creates.fresh <= created, "{id} was acknowledged {} times, created {created}", creates.fresh);
         if creates.open == 0 && !creates.uncertain {
@@ -218,7 +224,8 @@ fn check_command(
             let revision = |mirror: &Mirror| mirror.lanes.get(&lane.name).map_or(0, |copy| copy.revision);
             asked && mirrors.iter().all(|mirror| revision(mirror) >= lane.revision)
         }
-        _ => false,
+        (Expand(it), Reply::LeaseEnded(how @ How::Completed)) => ended_so(history, it.fence, *how),
+        _ => flow_replies::fits(history, since, command, reply).unwrap_or(false),
     };
     ensure!(fits, "the answer {reply:?} to {command:?} was not true at any moment since it was asked");
     Ok(())
@@ -268,7 +275,7 @@ fn check_fence_rejection(history: &History, since: Seq, fence: Fence, rejection:
     Ok(())
 }
 
-fn check_rejection(history: &History, asked: &Asked<'_>, rejection: &Rejection) -> Check {
+fn check_rejection(history: &History, mirrors: &[Mirror], asked: &Asked<'_>, rejection: &Rejection) -> Check {
     let since = asked.since;
     let was = |id: ExecutionId, state: PublicState| {
         history.was(id, since, |was| was.is_some_and(|was| was.state == state))
@@ -289,6 +296,11 @@ fn check_rejection(history: &History, asked: &Asked<'_>, rejection: &Rejection) 
         }
         What::Command { command, partition } => (command, *partition),
     };
+    let mirror = &mirrors[partition.index()];
+    if let Some(fits) = flow_replies::was_true(history, mirror, partition, since, command, rejection) {
+        ensure!(fits, "the rejection {rejection:?} of {command:?} was not true at any moment since {since}");
+        return Ok(());
+    }
     if let Some(fence) = fence_of(command) {
         return check_fence_rejection(history, since, fence, rejection);
     }
@@ -338,10 +350,20 @@ fn instance_of(command: &Command) -> Option<InstanceId> {
     }
 }
 
+/// What a submission makes, if it is carried out.
+fn made_by(what: &What) -> Option<Uuid> {
+    match what {
+        What::Command { command: Command::Create(it), .. } => Some(it.id.0),
+        What::Command { command: Command::CreateFlow(it), .. } => Some(it.id.0),
+        _ => None,
+    }
+}
+
 /// The lease a worker's call speaks for.
 pub fn fence_of(command: &Command) -> Option<Fence> {
     match command {
         Command::Complete(it) => Some(it.fence),
+        Command::Expand(it) => Some(it.fence),
         Command::Fail(it) => Some(it.fence),
         Command::Delay(it) => Some(it.fence),
         Command::Release(it) => Some(it.fence),

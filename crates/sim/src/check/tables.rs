@@ -26,11 +26,18 @@ pub fn check_tables(mirror: &Mirror) -> Check {
             let place = entry.place();
             ready.entry((entry.lane, entry.class)).or_default().insert(place, it.id);
         }
-        ended.extend(it.end().map(|end| EndedEntry { remove_at: end.remove_at, execution: it.id }));
+        // A member leaves with its flow.
+        let end = it.end().filter(|_| it.flow().is_none());
+        ended.extend(end.map(|end| EndedEntry { remove_at: end.remove_at, execution: it.id }));
+        let passing = it.node().and_then(|node| node.passing);
+        let cascade = passing.map(|at| AgendaKey { due: at.since, subject: Subject::Cascade(it.id) });
+        agenda.extend(cascade);
         agenda.extend(it.live.timer.map(|due| AgendaKey { due, subject: Subject::Timer(it.id) }));
     }
     let ready_counts: BTreeMap<_, _> = ready.iter().map(|(key, it)| (key.clone(), it.len() as i64)).collect();
     agenda.extend(mirror.workers.values().flat_map(|worker| worker.agenda()));
+    let walks = mirror.flows.values().filter_map(|flow| Some((flow.live.walk?.since, flow.id)));
+    agenda.extend(walks.map(|(due, flow)| AgendaKey { due, subject: Subject::Members(flow) }));
     agenda.extend(mirror.header.sweep_at.map(|due| AgendaKey { due, subject: Subject::Sweep }));
     let is_message = |key: &&AgendaKey| matches!(key.subject, Subject::Deliver { .. });
     let stored: BTreeSet<AgendaKey> = mirror.agenda.iter().filter(|key| !is_message(key)).copied().collect();
@@ -61,6 +68,12 @@ fn check_orphans(mirror: &Mirror) -> Check {
     for key in &mirror.payloads {
         ensure!(mirror.executions.contains_key(&key.execution), "{key:?} belongs to nobody");
     }
+    for it in mirror.executions.values().filter_map(|it| it.flow()) {
+        ensure!(mirror.flows.contains_key(&it), "flow {it} is gone and members of it are not");
+    }
+    for (key, edge) in &mirror.edges {
+        ensure!(mirror.executions.contains_key(&key.upstream), "edge {} outlives its upstream", edge.number);
+    }
     for (id, number) in mirror.attempts.keys() {
         ensure!(mirror.executions.contains_key(id), "attempt {number} of {id} belongs to nobody");
     }
@@ -89,7 +102,8 @@ fn check_dedup(mirror: &Mirror) -> Check {
 fn check_sweep(mirror: &Mirror) -> Check {
     let ended = mirror.ended.first().map(|entry| entry.remove_at);
     let keys = mirror.dedup.values().map(|dedup| dedup.expires_at).min();
-    let Some(first) = ended.into_iter().chain(keys).min() else { return Ok(()) };
+    let flows = mirror.flows.values().filter_map(|flow| flow.live.end.as_ref()?.remove_at).min();
+    let Some(first) = ended.into_iter().chain(keys).chain(flows).min() else { return Ok(()) };
     let limit = first.max(mirror.header.now + SWEEP_SLACK_MS);
     let sweep_at = mirror.header.sweep_at;
     ensure!(sweep_at.is_some_and(|at| at <= limit), "the sweep at {sweep_at:?} comes too late for {first}");
@@ -108,6 +122,8 @@ pub fn check_store(mirror: &Mirror, stored: &Partition) -> Check {
     );
     ensure!(mirror.dedup.iter().eq(stored.dedup()), "the stored idempotency keys are others");
     ensure!(mirror.attempts.len() == stored.attempts().count(), "the stored attempts are others");
+    ensure!(mirror.flows.values().eq(stored.flows()), "the stored flows are others");
+    ensure!(mirror.edges.values().eq(stored.edges()), "the stored edges are others");
     ensure!(mirror.lanes.values().eq(stored.lanes()), "the stored lanes are others");
     ensure!(mirror.workers.values().eq(stored.workers()), "the stored workers are others");
     ensure!(mirror.counts.iter().map(|(k, n)| (k, *n)).eq(stored.counts()), "the stored counters are others");

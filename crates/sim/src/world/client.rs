@@ -49,7 +49,7 @@ impl World {
         *self.rng.pick(&self.known[from..])
     }
 
-    fn meddle(&mut self, execution: ExecutionId) -> Command {
+    pub(super) fn meddle(&mut self, execution: ExecutionId) -> Command {
         let rng = &mut self.rng;
         let (actor, cause): (Box<str>, Box<str>) = ("somebody".into(), "a whim".into());
         match rng.below(11) {

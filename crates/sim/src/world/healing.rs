@@ -74,6 +74,7 @@ impl World {
                 healing.opening.push((lane(name), call));
             }
         }
+        self.close_flows();
         let all = self.store.mirrors.iter().flat_map(|mirror| mirror.executions.values());
         let held = all.filter(|it| matches!(it.live.state, State::Held { .. })).map(|it| it.id);
         for execution in held.take(20).collect::<Vec<_>>() {
@@ -138,6 +139,8 @@ impl World {
             for it in mirror.executions.values().filter(|it| it.end().is_none()) {
                 left.push(format!("partition {n} at {}: {}", mirror.header.now, self.why(it)));
             }
+            let flows = mirror.flows.values().filter(|flow| flow.live.end.is_none());
+            left.extend(flows.map(|flow| format!("partition {n}: flow {} {:?}", flow.id, flow.live)));
             let messages = mirror.agenda.iter().filter(|key| matches!(key.subject, Subject::Deliver { .. }));
             left.extend(messages.map(|key| format!("partition {n}: message {:?}", key.subject)));
         }
@@ -167,6 +170,8 @@ impl World {
             let (now, sweep_at) = (mirror.header.now, mirror.header.sweep_at);
             let ended = mirror.ended.iter().take(2);
             kept.extend(ended.map(|it| format!("partition {n} at {now}, sweep {sweep_at:?}: {it:?}")));
+            let flows = mirror.flows.values().take(2);
+            kept.extend(flows.map(|it| format!("partition {n} at {now}, sweep {sweep_at:?}: {it:?}")));
             let keys = mirror.dedup.iter().take(2);
             kept.extend(keys.map(|it| format!("partition {n} at {now}, sweep {sweep_at:?}: {it:?}")));
         }

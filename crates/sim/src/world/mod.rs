@@ -5,6 +5,8 @@ mod application;
 pub mod call;
 mod client;
 mod contest;
+mod flow;
+mod graph;
 mod healing;
 mod network;
 mod queue;
@@ -15,7 +17,7 @@ mod submission;
 mod trouble;
 mod worker;
 
-use ff_core::{ExecutionId, Ms};
+use ff_core::{ExecutionId, FlowId, Ms};
 
 use crate::bug::Bug;
 use crate::check::Check;
@@ -52,6 +54,8 @@ pub struct World {
     workers: Vec<Worker>,
     /// Executions that clients have submitted.
     known: Vec<ExecutionId>,
+    /// Flows that clients have submitted.
+    flows: Vec<FlowId>,
     next_ticket: u64,
     outage_until: Ms,
     healed: Option<healing::Healing>,
@@ -66,6 +70,7 @@ impl World {
         let mut rng = Rng::new(seed);
         let mut profile = Profile::draw(&mut rng, steps, bug);
         profile.draw_distance(&mut Rng::new(!seed));
+        profile.draw_flows(&mut Rng::new(seed.rotate_left(32)));
         let mut world = World {
             rng,
             profile,
@@ -77,6 +82,7 @@ impl World {
             calls: Vec::new(),
             workers: Vec::new(),
             known: Vec::new(),
+            flows: Vec::new(),
             next_ticket: 1,
             outage_until: START,
             healed: None,
@@ -107,6 +113,9 @@ impl World {
             self.add_worker(false);
         }
         self.later(0, self.profile.post_ms, Happening::ApplicationPosts);
+        if let Some(pause) = self.profile.flow_ms {
+            self.later(0, pause, Happening::FlowClientWakes);
+        }
         self.later(0, 100, Happening::SubscriberReads);
         self.later(500, 1_500, Happening::Trouble);
     }
@@ -139,6 +148,7 @@ impl World {
             Happening::ReplyArrives { call, result } => self.reply_arrives(call, result),
             Happening::CallTimesOut { call } => self.call_times_out(call),
             Happening::ClientWakes { client } => self.client_wakes(client),
+            Happening::FlowClientWakes => self.flow_client_wakes(),
             Happening::WorkerWakes { worker, life } => self.worker_wakes(worker, life),
             Happening::SubscriberReads => self.subscriber_reads(),
             Happening::ApplicationPosts => self.application_posts(),

@@ -118,7 +118,7 @@ impl World {
         let owner = *owner;
         let patient = match what {
             What::Poll { .. } => false,
-            What::Command { command: Command::Create(_), .. } => true,
+            What::Command { command: Command::Create(_) | Command::CreateFlow(_), .. } => true,
             // Once the faults are over, operators stop; asking again could go on for ever.
             What::Command { .. } => self.healed.is_none() || matches!(owner, Owner::Worker { .. }),
         };
@@ -167,6 +167,7 @@ impl super::store::SimStore {
         };
         match command {
             Command::Complete(it) => current(&mut it.fence),
+            Command::Expand(it) => current(&mut it.fence),
             Command::Fail(it) => current(&mut it.fence),
             Command::Delay(it) => current(&mut it.fence),
             Command::Release(it) => current(&mut it.fence),

@@ -69,6 +69,8 @@ pub enum Happening {
         worker: usize,
         life: u32,
     },
+    /// Somebody who builds and changes flows.
+    FlowClientWakes,
     ApplicationPosts,
     SubscriberReads,
     Trouble,

@@ -1,5 +1,7 @@
 //! What the store does with the requests of servers, and what goes wrong around it.
 
+use std::sync::Arc;
+
 use ff_core::Ms;
 use ff_core::workspace::Answer;
 use ff_engine::machine::Input;
@@ -36,6 +38,9 @@ impl World {
                 let result = result.map(|mut loaded| {
                     if self.bug == Some(Bug::WindowOffByOne) {
                         loaded.answers.iter_mut().for_each(shorten);
+                    }
+                    if self.bug == Some(Bug::DoubleCascade) {
+                        loaded.answers.iter_mut().for_each(forget_counts);
                     }
                     loaded
                 });
@@ -94,6 +99,16 @@ impl World {
         trace!(self, "late commit {number} of {partition}: {outcome:?}");
         Ok(())
     }
+}
+
+/// Edges that do not say any more that they were counted.
+fn forget_counts(answer: &mut Answer) {
+    let edges = match answer {
+        Answer::List { edges, .. } => edges.iter_mut(),
+        Answer::Edge(_, edge) => return edge.iter_mut().for_each(|edge| Arc::make_mut(edge).counted = None),
+        _ => return,
+    };
+    edges.for_each(|edge| Arc::make_mut(edge).counted = None);
 }
 
 /// A full page that loses its last entry.

@@ -15,7 +15,7 @@ use crate::check::inbox::Inbox;
 use crate::check::mirror::Mirror;
 use crate::check::replies::Oracle;
 use crate::check::subscriber::Subscriber;
-use crate::check::{Check, ensure, execution, tables};
+use crate::check::{Check, ensure, execution, flow, tables};
 use crate::profile::PARTITIONS;
 
 /// How many commits may pass between two comparisons of whole tables.
@@ -100,19 +100,27 @@ impl SimStore {
             ExecutionChange::Purge(id) => *id,
         });
         let before: Vec<_> = ids.map(|id| (id, mirror.executions.get(&id).cloned())).collect();
+        let flows = flow::touched(changes, mirror);
         mirror.apply(changes)?;
         self.inbox.committed(changes, mirror)?;
         for (id, before) in before {
             let after = mirror.executions.get(&id);
             let life = self.history.lives.get(&id).ok_or_else(|| format!("{id} was never created"))?;
             match (before, after) {
-                (Some(before), Some(after)) => execution::check_step(&before, after, changes)?,
+                (Some(before), Some(after)) => {
+                    execution::check_step(&before, after, changes)?;
+                    flow::check_step(&before, after, changes)?;
+                }
                 (_, None) => ensure!(life.folded.is_none(), "{id} is gone without an event"),
                 (None, Some(_)) => {}
             }
             if let Some(after) = after {
                 execution::check_record(mirror, after, life)?;
+                flow::check_admitted(life.admitted, after)?;
             }
+        }
+        for id in flows {
+            flow::check_flow(mirror, &self.history, id)?;
         }
         if self.seq.is_multiple_of(FULL_CHECK_EVERY) {
             tables::check_tables(mirror)?;
@@ -132,6 +140,9 @@ impl SimStore {
                         self.history.lives.get(&it.id).ok_or_else(|| format!("{} has no past", it.id))?;
                     execution::check_record(mirror, it, life)?;
                 }
+                for id in mirror.flows.keys() {
+                    flow::check_flow(mirror, &self.history, *id)?;
+                }
                 Ok(())
             };
             check().map_err(|text: String| format!("partition {partition}: {text}"))?;
@@ -141,6 +152,13 @@ impl SimStore {
             let home = &self.mirrors[id.route().partition(PARTITIONS).index()];
             let stored = home.executions.contains_key(id);
             ensure!(stored == life.folded.is_some(), "{id} is stored: {stored}, its events say otherwise");
+        }
+        for (id, life) in &self.history.flows {
+            let stored = self.mirrors[id.route().partition(PARTITIONS).index()].flows.contains_key(id);
+            ensure!(
+                stored == life.folded.is_some(),
+                "flow {id} is stored: {stored}, its events say otherwise"
+            );
         }
         Ok(())
     }

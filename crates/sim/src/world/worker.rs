@@ -190,7 +190,12 @@ impl World {
             self.call(owner, What::Command { command: Renew { fences }.into(), partition });
         }
         for fence in due {
-            let command = deed(&mut self.rng, fence, healthy);
+            let mut command = deed(&mut self.rng, fence, healthy);
+            if let Command::Complete(it) = &command
+                && let Some(expand) = self.maybe_expand(fence, it.result.clone())
+            {
+                command = expand;
+            }
             let goes_on = matches!(command, Command::Report(_));
             if let Some(held) = self.workers[index].held.get_mut(&fence.execution) {
                 held.ending = !goes_on;

@@ -4,10 +4,14 @@
 //! the levels of its two ends, so the search stays there: backward from its upstream among equals, at most about
 //! as far as the root of the number of edges; beyond that the downstream is lifted by one level instead, and
 //! with it whatever is no longer above its upstreams. Lifting often enough to hurt needs a graph that large.
+//!
+//! A spare comes after the one it is a spare for like after an upstream: one that the other waits for would wait
+//! for it in turn, and neither would ever start.
 
 use rustc_hash::FxHashSet;
 
 use crate::Ms;
+use crate::execution::Execution;
 use crate::flow::{EdgeKey, ListKey};
 use crate::id::ExecutionId;
 use crate::rejection::Rejection;
@@ -24,8 +28,9 @@ pub(super) fn make_room(ws: &mut Workspace, now: Ms, key: EdgeKey, edges: u64) -
     if above < below {
         return Ok(());
     }
-    // What nothing depends on cannot lead back.
-    if ws.require(downstream)?.node().is_none_or(|node| node.dependents == 0) {
+    // What nothing comes after cannot lead back.
+    let after = ws.require(downstream)?;
+    if spare(after).is_none() && after.node().is_none_or(|node| node.dependents == 0) {
         return lift(ws, now, downstream, above);
     }
     let look_back_max = LOOK_BACK_MIN.max(edges.isqrt() as usize);
@@ -46,12 +51,14 @@ fn ancestors(
     let mut stack = vec![key.upstream];
     let mut looked = 0;
     while let Some(node) = stack.pop() {
-        if ws.require(node)?.node().is_none_or(|it| it.group.total == 0) {
-            continue;
-        }
-        let (edges, more) = ws.list(ListKey::Upstream(node), 0, look_back_max - looked)?;
+        let it = ws.require(node)?;
+        let previous = it.spec.member.as_ref().and_then(|member| member.hedge).map(|hedge| hedge.previous);
+        let (edges, more) = match it.node().is_none_or(|node| node.group.total == 0) {
+            true => (Vec::new(), false),
+            false => ws.list(ListKey::Upstream(node), 0, look_back_max - looked)?,
+        };
         looked += edges.len();
-        for (_, id) in edges {
+        for id in edges.into_iter().map(|(_, id)| id).chain(previous) {
             if id == key.downstream {
                 return Err(cycle(key));
             }
@@ -83,7 +90,8 @@ fn lift_all(
     let mut stack = vec![key.downstream];
     while let Some(node) = stack.pop() {
         let (edges, _) = ws.list(ListKey::Downstream(node), 0, usize::MAX)?;
-        for (_, id) in edges {
+        let spare = spare(ws.require(node)?);
+        for id in edges.into_iter().map(|(_, id)| id).chain(spare) {
             if ancestors.contains(&id) {
                 return Err(cycle(key));
             }
@@ -94,6 +102,11 @@ fn lift_all(
         }
     }
     Ok(())
+}
+
+/// What starts after a member has, as if an edge led there.
+fn spare(member: &Execution) -> Option<ExecutionId> {
+    member.spec.member.as_ref().and_then(|member| member.spare)
 }
 
 fn cycle(key: EdgeKey) -> Stop {

@@ -64,6 +64,13 @@ struct Task {
     up: Option<u64>,
 }
 
+/// Whose news is passed along an edge.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum News {
+    Upstreams,
+    Downstreams,
+}
+
 struct Settling<'a> {
     ws: &'a mut Workspace,
     now: Ms,
@@ -181,15 +188,14 @@ impl Settling<'_> {
         Ok(())
     }
 
-    /// A spare starts some time after the one before it has, or when that one failed or never started.
+    /// A spare starts some time after the one before it has, or when that one ended without success.
     fn serve_spare(&mut self, moved: &Moved) -> Result<(), Stop> {
         let Some(spare) = moved.after.spec.member.as_ref().and_then(|member| member.spare) else {
             return Ok(());
         };
         let started = |it: &Execution| it.live.attempt.is_some();
         let starts = started(&moved.after) && !moved.before.as_deref().is_some_and(started);
-        let gave_up =
-            moved.after.end().is_some_and(|end| matches!(Ending::of(end), Ending::Failure | Ending::Skip));
+        let gave_up = moved.after.end().is_some_and(|end| Ending::of(end) != Ending::Success);
         if !starts && !gave_up {
             return Ok(());
         }
@@ -263,7 +269,7 @@ impl Settling<'_> {
     }
 
     /// Brings an edge up to date with both its ends, and does what follows from that.
-    fn sync(&mut self, key: EdgeKey) -> Result<(), Stop> {
+    fn sync(&mut self, key: EdgeKey, news: News) -> Result<(), Stop> {
         let Some(edge) = self.ws.edge(key)?.cloned() else { return Ok(()) };
         let mut upstream = (**self.ws.require(key.upstream)?).clone();
         let mut downstream = (**self.ws.require(key.downstream)?).clone();
@@ -300,7 +306,7 @@ impl Settling<'_> {
             self.look(key.downstream, Some(key.upstream))?;
         }
         match upstream.end() {
-            None => self.drop_if_unwanted(upstream, &downstream),
+            None => self.drop_if_unwanted(upstream, &downstream, news),
             Some(_) if after.state() == EdgeState::Lost && counted == Some(Ending::Failure) => {
                 self.absorb(upstream, &downstream)
             }
@@ -309,12 +315,23 @@ impl Settling<'_> {
     }
 
     /// Cancels an upstream that a join does not need and no other group waits for.
-    fn drop_if_unwanted(&mut self, mut upstream: Execution, downstream: &Execution) -> Result<(), Stop> {
-        let reason = unwanted_upstreams(downstream).or_else(|| {
+    fn drop_if_unwanted(
+        &mut self,
+        mut upstream: Execution,
+        downstream: &Execution,
+        news: News,
+    ) -> Result<(), Stop> {
+        let unused = || {
             // A spare that has not started is for its join alone.
-            let decided = !is_undecided(downstream) && upstream.reason() == Reason::Hedge;
-            decided.then_some(Reason::SiblingQuorumSatisfied)
-        });
+            let spare = upstream.spec.member.as_ref().is_some_and(|member| member.hedge.is_some());
+            let unused = spare && upstream.live.attempt.is_none() && !is_undecided(downstream);
+            unused.then_some(Reason::SiblingQuorumSatisfied)
+        };
+        let reason = match news {
+            News::Downstreams => unwanted_upstreams(downstream).or_else(unused),
+            // It runs although the join was decided before: whoever runs it again means it.
+            News::Upstreams => None,
+        };
         let Some(node) = upstream.live.node.as_deref_mut() else { return Ok(()) };
         let known = node.unwanted;
         node.unwanted = known.or(reason);
@@ -375,7 +392,7 @@ impl Settling<'_> {
             self.tasks[at].up = edges.first().map(|(number, _)| *number).filter(|_| more);
             self.forget_if_done(at);
             for (_, upstream) in edges {
-                self.sync(EdgeKey { upstream, downstream: id })?;
+                self.sync(EdgeKey { upstream, downstream: id }, News::Downstreams)?;
             }
         } else if let Some(after) = down {
             self.look_ahead(ListKey::Downstream(id), after, self.down_left)?;
@@ -384,7 +401,7 @@ impl Settling<'_> {
             self.tasks[at].down = edges.first().map(|(number, _)| *number).filter(|_| more);
             self.forget_if_done(at);
             for (_, downstream) in edges {
-                self.sync(EdgeKey { upstream: id, downstream })?;
+                self.sync(EdgeKey { upstream: id, downstream }, News::Upstreams)?;
             }
         }
         Ok(true)

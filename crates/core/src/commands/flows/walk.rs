@@ -33,6 +33,11 @@ pub(in crate::commands) fn walk_step(ws: &mut Workspace, now: Ms, id: FlowId) ->
 
 fn visit(ws: &mut Workspace, now: Ms, flow: &Flow, id: ExecutionId) -> Result<(), Stop> {
     let member = ws.require(id)?;
+    // Nothing stays open in a flow that is closed, whatever becomes of it here.
+    if member.node().is_some_and(|node| node.open) {
+        ws.follow_up(Todo::Look(id));
+    }
+    let member = ws.require(id)?;
     if let Some(cancel) = &flow.live.cancel {
         if flow.cancels(member) {
             return withdraw(ws, id, now, &cancel.by, Reason::FlowCancelled);
@@ -84,14 +89,44 @@ pub(in crate::commands) fn withdrawn(ws: &Workspace, member: &Execution) -> Resu
     }
     let mut reason = member.node().and_then(|node| node.unwanted);
     let (dependents, _) = ws.list(ListKey::Downstream(member.id), 0, usize::MAX)?;
-    for (_, dependent) in dependents {
+    for (number, dependent) in dependents {
         let dependent = ws.require(dependent)?;
         if is_undecided(dependent) {
             return Ok(None);
         }
-        reason = reason.or_else(|| unwanted_upstreams(dependent));
+        let passing = dependent.node().and_then(|node| node.passing);
+        if passing.and_then(|passing| passing.up).is_some_and(|after| after < number) {
+            reason = reason.or_else(|| unwanted_upstreams(dependent));
+        }
     }
     Ok(reason)
+}
+
+/// The edges that lead out of these members. Asks for all of them at once that are not in memory: what is removed
+/// without having been read stays stored.
+fn edges_from(ws: &Workspace, members: &[(u64, ExecutionId)]) -> Result<Vec<EdgeKey>, Stop> {
+    let (mut keys, mut asks) = (Vec::new(), Vec::new());
+    for (_, upstream) in members {
+        match ws.list(ListKey::Downstream(*upstream), 0, usize::MAX) {
+            Ok((edges, _)) => {
+                let upstream = *upstream;
+                keys.extend(
+                    edges.iter().map(|(_, downstream)| EdgeKey { upstream, downstream: *downstream }),
+                );
+            }
+            Err(Stop::Need(more)) => asks.extend(more),
+            Err(stop) => return Err(stop),
+        }
+    }
+    asks.extend(
+        keys.iter()
+            .filter_map(|key| match ws.edge(*key) {
+                Err(Stop::Need(asks)) => Some(asks),
+                _ => None,
+            })
+            .flatten(),
+    );
+    if asks.is_empty() { Ok(keys) } else { Err(Stop::Need(asks)) }
 }
 
 /// Removes members of an ended flow that is old enough, up to `limit`, and the flow with its last one. Returns
@@ -115,16 +150,10 @@ fn remove_flow(ws: &mut Workspace, now: Ms, flow: &Flow, limit: usize) -> Result
     let id = flow.id;
     let (members, more) = ws.list(ListKey::Members(id), 0, limit)?;
     know(ws, members.iter().map(|(_, id)| *id))?;
-    let asks = members.iter().filter_map(|(_, id)| match ws.list(ListKey::Downstream(*id), 0, usize::MAX) {
-        Err(Stop::Need(asks)) => Some(asks),
-        _ => None,
-    });
-    let asks: Vec<_> = asks.flatten().collect();
-    if !asks.is_empty() {
-        return Err(Stop::Need(asks));
-    }
+    // All that is missing is asked for at once.
+    edges_from(ws, &members)?;
     let mut removed = 0;
-    for (_, member) in &members {
+    for (number, member) in &members {
         let child = ws.execution(*member)?.and_then(|it| it.child_flow());
         if let Some(child) = child
             && let Some(child) = ws.flow(child)?.cloned()
@@ -135,9 +164,8 @@ fn remove_flow(ws: &mut Workspace, now: Ms, flow: &Flow, limit: usize) -> Result
                 return Ok(removed);
             }
         }
-        let (edges, _) = ws.list(ListKey::Downstream(*member), 0, usize::MAX)?;
-        for (_, downstream) in edges {
-            ws.purge_edge(EdgeKey { upstream: *member, downstream });
+        for key in edges_from(ws, &[(*number, *member)])? {
+            ws.purge_edge(key);
         }
         if let Some(execution) = ws.execution(*member)?.cloned() {
             ws.emit(&execution, now, Fact::Removed);

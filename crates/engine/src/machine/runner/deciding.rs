@@ -18,6 +18,15 @@ use crate::failure::Failure;
 
 use super::{FAILURES_MAX, FIRST_REACH, OUTAGE_MS, Phase, Runner, STUCK_RETRY_MS, Unconfirmed};
 
+/// What became of the ready work that waiting workers were offered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Served {
+    claimed: bool,
+    /// Some of it must not start any more and has ended instead, which is to be committed although nobody is
+    /// answered.
+    withdrawn: bool,
+}
+
 impl Runner {
     pub fn turn(
         &mut self,
@@ -82,12 +91,12 @@ impl Runner {
         for pending in self.gather(at, now) {
             self.decide_one(now, pending, &mut decided, &mut asks);
         }
-        let claimed = self.serve_polls(at, now, polls, &mut decided, &mut asks);
-        self.refill(claimed, &mut asks);
+        let served = self.serve_polls(at, now, polls, &mut decided, &mut asks);
+        self.refill(served.claimed, &mut asks);
         self.read_inbox(&mut asks);
         // A turn that nobody here needs any more ends with an empty commit, so that others need not sit it out.
         let turn_unused = self.contest.has_turn() && self.parked.is_empty() && self.queue.is_empty();
-        if !decided.is_empty() || turn_unused {
+        if !decided.is_empty() || served.withdrawn || turn_unused {
             self.commit_batch(at, now, header_before, decided, outputs, commits);
         }
         // After the commit, so that refills know which batch they have to wait for.
@@ -240,11 +249,11 @@ impl Runner {
         polls: &mut Polls,
         decided: &mut Vec<Decided>,
         asks: &mut Vec<Ask>,
-    ) -> bool {
+    ) -> Served {
+        let mut served = Served::default();
         if polls.is_empty() || !self.has_ready() {
-            return false;
+            return served;
         }
-        let mut claimed = false;
         for waiting in polls.since_mut(self.served_since(at)) {
             // While a refused batch is taken apart, each command must be alone in the end.
             if self.batch_limit < self.config.batch_max && !decided.is_empty() {
@@ -257,7 +266,10 @@ impl Runner {
             let command = Command::from(Claim { poll: waiting.poll.clone(), max });
             let outcome = catch_unwind(AssertUnwindSafe(|| decide(&mut self.ws, now, &command)));
             let result = match outcome {
-                Ok(Ok(Reply::Claimed(list))) if list.is_empty() => continue,
+                Ok(Ok(Reply::Claimed(list))) if list.is_empty() => {
+                    served.withdrawn |= self.ws.has_moved();
+                    continue;
+                }
                 Ok(Ok(reply)) => Ok(reply),
                 Ok(Err(Stop::Reject(rejection))) => Err(Failure::Rejected(rejection)),
                 Ok(Err(Stop::Need(needs))) => {
@@ -270,7 +282,7 @@ impl Runner {
                 }
             };
             if let Ok(Reply::Claimed(list)) = &result {
-                claimed = true;
+                served.claimed = true;
                 self.claimed += list.len();
             }
             waiting.busy = true;
@@ -278,7 +290,7 @@ impl Runner {
             decided.push(Decided { pending: Pending { origin, command, give_up_at }, result });
         }
         polls.forget_busy();
-        claimed
+        served
     }
 
     pub(super) fn has_ready(&self) -> bool {

@@ -48,6 +48,17 @@ fn each_policy_cancels_exactly_the_members_it_names() {
 }
 
 #[test]
+fn a_cancelled_flow_has_no_open_nodes() {
+    for policy in [CancelPolicy::FlowOnly, CancelPolicy::CancelPending, CancelPolicy::CancelAll] {
+        let mut play = Play::new();
+        play.create_open("a b? c:2? a>b");
+        play.bench.ok(cancel_flow(play.flow, policy));
+        assert_eq!((play.record().live.open_nodes, play.record().live.short_groups), (0, 0), "{policy}");
+        assert!(!play.get("c").node().unwrap().open);
+    }
+}
+
+#[test]
 fn a_member_that_has_started_once_is_not_pending() {
     let mut play = Play::new();
     let mut command = play.sketch("a b");

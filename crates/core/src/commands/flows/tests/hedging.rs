@@ -63,6 +63,43 @@ fn where_one_is_not_enough_the_next_spare_follows_its_delay() {
 }
 
 #[test]
+fn a_spare_that_another_join_needs_starts_when_the_one_before_it_is_dropped() {
+    let mut play = Play::new();
+    let mut command = play.sketch("first a b j:any other first>j a>j b>j b>other");
+    command.sealed = true;
+    let (a, b) = (play.ids["a"], play.ids["b"]);
+    command.nodes[3].hedge = vec![(a, 0), (b, 2_000)];
+    play.run(command).unwrap();
+    play.bench.ok(hold(a));
+    play.complete("first");
+    assert_eq!(play.states("a b"), ["cancelled", "waiting"], "the other join still counts on the spare");
+    play.complete("b j other");
+    assert_eq!(play.flow_state(), FlowState::Completed);
+}
+
+#[test]
+fn a_spare_is_not_waited_for_by_the_one_it_is_for() {
+    let edges = ["b>a", "b>m m>a"];
+    for between in edges {
+        let mut play = Play::new();
+        let mut command = play.sketch(&format!("a b m j:any a>j b>j {between}"));
+        let (a, b) = (play.ids["a"], play.ids["b"]);
+        command.nodes[3].hedge = vec![(a, 0), (b, 10)];
+        assert_eq!(play.refused(command.clone()), "cycle", "{between}");
+        command.nodes[3].hedge = vec![(b, 0), (a, 10)];
+        play.run(command).unwrap();
+    }
+    let mut play = Play::new();
+    let mut command = play.sketch("a? b j:any a>j b>j");
+    let (a, b) = (play.ids["a"], play.ids["b"]);
+    command.nodes[2].hedge = vec![(a, 0), (b, 10)];
+    play.run(command).unwrap();
+    let (edges, actor) = (vec![NewEdge::new(b, a)], "op".into());
+    let later = crate::commands::AddEdges { flow: play.flow, expected_revision: None, edges, actor };
+    assert_eq!(play.refused(later), "cycle", "also not later");
+}
+
+#[test]
 fn a_hedge_names_upstreams_that_are_added_with_it_once() {
     let mut play = Play::new();
     let mut command = play.sketch("a b j:any k:any a>j b>j a>k b>k");

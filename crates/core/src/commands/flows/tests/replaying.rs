@@ -60,6 +60,22 @@ fn a_replay_that_fails_again_skips_again() {
 }
 
 #[test]
+fn what_a_join_did_without_runs_again_when_somebody_asks_for_it() {
+    let mut play = Play::of("a b j:any a>j b>j");
+    play.complete("a");
+    assert_eq!((play.state("b"), play.reason("b")), ("cancelled", "sibling_quorum_satisfied"));
+    play.complete("j");
+    assert_eq!(play.flow_state(), FlowState::Completed);
+    for name in ["a", "b"] {
+        play.bench.ok(replay(play.ids[name]));
+        assert_eq!((play.state(name), play.flow_state()), ("waiting", FlowState::Running), "{name}");
+        play.complete(name);
+        assert_eq!(play.flow_state(), FlowState::Completed);
+    }
+    assert_eq!(play.facts("j").iter().filter(|fact| **fact == "admitted").count(), 1);
+}
+
+#[test]
 fn a_replayed_member_does_not_move_a_join_that_has_run() {
     let mut play = Play::of("a b j:any~ a>j b>j");
     play.complete("a j b");
