@@ -231,7 +231,7 @@ impl<'a> Graph<'a> {
         if !ended && self.flow.cancels(member) && visited && live.walk.is_none() {
             return Some("lives on in a cancelled flow");
         }
-        let decidable = !ended && !node.open && !live.waits && !self.flow.cancels_members();
+        let decidable = visited && !ended && !node.open && !live.waits && !self.flow.cancels_members();
         if decidable && group.state == GroupState::Waiting && group.verdict() != GroupState::Waiting {
             return Some("has a group that could be decided and is not");
         }

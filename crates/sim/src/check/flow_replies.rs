@@ -126,7 +126,8 @@ pub fn was_true(
         Rejection::InFlow { execution, .. } => history.was(*execution, since, |was| was.is_some()),
         Rejection::Invalid(invalid) => match command {
             Command::Seal(it) => invalid.field == "flow" && flow_was(it.flow, &|was| !was.sealed),
-            _ if !nodes.is_empty() => nodes.iter().any(|node| node.create.deadline.is_some()),
+            Command::Hold(_) => invalid.field == "execution",
+            _ if !nodes.is_empty() => has_deadline(nodes),
             _ => return None,
         },
         _ => return None,
@@ -165,4 +166,10 @@ fn leads(
         }
     }
     false
+}
+
+/// Whether one of these nodes, or of those inside them, may have been late.
+fn has_deadline(nodes: &[NewNode]) -> bool {
+    let inner = |node: &NewNode| node.child.as_ref().is_some_and(|child| has_deadline(&child.nodes));
+    nodes.iter().any(|node| node.create.deadline.is_some() || inner(node))
 }

@@ -1,7 +1,7 @@
 //! Somebody who builds flows, grows them while they run, and meddles with them.
 
 use ff_core::commands::{
-    AddEdges, AddNodes, CancelFlow, CreateFlow, Expand, Replay, Seal, SetGroupPolicy, TagFlow,
+    AddEdges, AddNodes, CancelFlow, CreateFlow, Expand, NewNode, Replay, Seal, SetGroupPolicy, TagFlow,
 };
 use ff_core::execution::Fence;
 use ff_core::flow::{CancelPolicy, ListKey};
@@ -19,6 +19,8 @@ use crate::profile::PARTITIONS;
 /// How many flows run at a time, and how many nodes each may have, so that each step can be checked whole.
 const FLOWS_MAX: usize = 4;
 const NODES_MAX: u64 = 40;
+/// How many flows may be inside one another.
+const DEPTH: u8 = 2;
 
 const POLICIES: [CancelPolicy; 3] =
     [CancelPolicy::FlowOnly, CancelPolicy::CancelPending, CancelPolicy::CancelAll];
@@ -79,9 +81,10 @@ impl World {
         let id = FlowId::from_parts(self.now, route, self.rng.draw());
         self.flows.push(id);
         let sealed = self.rng.chance(3_000);
-        let ground = Ground { route, now: self.now, members: Vec::new(), open: !sealed };
+        let ground = Ground { route, now: self.now, members: Vec::new(), open: !sealed, depth: DEPTH };
         let count = *self.rng.pick(&[0, 1, 3, 6, 12, 20]);
         let Parts { nodes, edges } = Parts::draw(&mut self.rng, &self.profile, &ground, count);
+        self.flows.extend(children(&nodes));
         if let Some(node) = nodes.first()
             && self.rng.chance(self.profile.poison)
         {
@@ -102,8 +105,9 @@ impl World {
     fn add_nodes(&mut self, flow: &Flow, members: Vec<ExecutionId>) -> Command {
         let expected_revision = self.expected_revision(flow);
         let count = if flow.live.nodes > NODES_MAX { 0 } else { self.rng.below(5) };
-        let ground = Ground { route: flow.id.route(), now: self.now, members, open: true };
+        let ground = Ground { route: flow.id.route(), now: self.now, members, open: true, depth: DEPTH };
         let Parts { nodes, edges } = Parts::draw(&mut self.rng, &self.profile, &ground, count);
+        self.flows.extend(children(&nodes));
         AddNodes { flow: flow.id, expected_revision, nodes, edges, actor: "somebody".into() }.into()
     }
 
@@ -189,13 +193,15 @@ impl World {
         let waiting = mirror.edges_of(ListKey::Downstream(fence.execution));
         let waiting: Vec<ExecutionId> = waiting.map(|edge| edge.key.downstream).collect();
         let route = fence.execution.route();
-        let ground = Ground { route, now: self.now, members: vec![fence.execution], open: false };
+        let ground =
+            Ground { route, now: self.now, members: vec![fence.execution], open: false, depth: DEPTH };
         let count = self.rng.below(4) + 1;
         let Parts { nodes, mut edges } = Parts::draw(&mut self.rng, &self.profile, &ground, count);
         if !waiting.is_empty() && self.rng.chance(5_000) {
             let (upstream, downstream) = (self.rng.pick(&nodes).create.id, *self.rng.pick(&waiting));
             edges.push(new_edge(&mut self.rng, upstream, downstream));
         }
+        self.flows.extend(children(&nodes));
         let command: Command = Expand { fence, result, nodes, edges }.into();
         command.validate(&self.profile.limits).is_ok().then_some(command)
     }
@@ -212,4 +218,10 @@ impl World {
             self.command(Owner::Client, command);
         }
     }
+}
+
+/// The flows that nodes stand for, also those inside others.
+fn children(nodes: &[NewNode]) -> Vec<FlowId> {
+    let inner = nodes.iter().filter_map(|node| node.child.as_deref());
+    inner.flat_map(|child| children(&child.nodes).into_iter().chain([child.id])).collect()
 }

@@ -1,10 +1,11 @@
 //! Random parts of graphs: nodes with every policy, and the edges that lead to them.
 
-use ff_core::commands::{Create, NewEdge, NewNode};
+use ff_core::commands::{Create, NewChild, NewEdge, NewNode};
 use ff_core::flow::{Join, On, OnSatisfied};
-use ff_core::{ExecutionId, Ms, Route};
+use ff_core::tags::Tags;
+use ff_core::{ExecutionId, FlowId, Ms, Route};
 
-use super::submission::submission;
+use super::submission::{kind, submission};
 use crate::profile::Profile;
 use crate::rng::Rng;
 
@@ -17,6 +18,8 @@ pub struct Ground {
     pub members: Vec<ExecutionId>,
     /// Whether nodes may be added that get more inbound edges later.
     pub open: bool,
+    /// How many flows may still be inside one another.
+    pub depth: u8,
 }
 
 #[derive(Debug, Default)]
@@ -30,7 +33,10 @@ impl Parts {
         let mut parts = Parts::default();
         let mut hedged = Vec::new();
         for _ in 0..count {
-            let node = new_node(rng, profile, ground);
+            let mut node = new_node(rng, profile, ground);
+            if ground.depth > 0 && rng.chance(800) {
+                node.child = Some(Box::new(new_child(rng, profile, ground)));
+            }
             parts.add(rng, ground, node, &mut hedged);
         }
         parts
@@ -84,6 +90,17 @@ pub fn join(rng: &mut Rng, inbound: usize, open: bool) -> Join {
         2 => Join::AnyOf { on_satisfied },
         _ => Join::Quorum { k: rng.range(1, most) as u32, on_satisfied },
     }
+}
+
+/// A small flow that a node stands for.
+fn new_child(rng: &mut Rng, profile: &Profile, ground: &Ground) -> NewChild {
+    let sealed = rng.chance(8_000);
+    let Ground { route, now, depth, .. } = *ground;
+    let inner = Ground { route, now, members: Vec::new(), open: !sealed, depth: depth - 1 };
+    let count = *rng.pick(&[0, 1, 2, 4]);
+    let Parts { nodes, edges } = Parts::draw(rng, profile, &inner, count);
+    let id = FlowId::from_parts(now, route, rng.draw());
+    NewChild { id, kind: kind("send"), tags: Tags::default(), nodes, edges, sealed }
 }
 
 fn new_node(rng: &mut Rng, profile: &Profile, ground: &Ground) -> NewNode {

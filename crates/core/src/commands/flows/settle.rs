@@ -193,7 +193,7 @@ impl Settling<'_> {
         let Some(spare) = moved.after.spec.member.as_ref().and_then(|member| member.spare) else {
             return Ok(());
         };
-        let started = |it: &Execution| it.live.attempt.is_some();
+        let started = |it: &Execution| it.live.attempt.is_some() || it.reason() == Reason::ChildFlow;
         let starts = started(&moved.after) && !moved.before.as_deref().is_some_and(started);
         let gave_up = moved.after.end().is_some_and(|end| Ending::of(end) != Ending::Success);
         if !starts && !gave_up {

@@ -259,3 +259,18 @@ fn flows_are_nested_up_to_eight_deep() {
     play.complete("n8");
     assert_eq!(play.flow_state(), FlowState::Completed);
 }
+
+#[test]
+fn a_spare_for_a_child_flow_starts_some_time_after_that_has_begun() {
+    let mut play = Play::new();
+    let mut command = sketch(&mut play, "child spare j:2 child>j spare>j", "x");
+    command.nodes[2].hedge = vec![(play.ids["child"], 0), (play.ids["spare"], 2_000)];
+    play.run(command).unwrap();
+    assert_eq!((play.state("spare"), play.reason("spare")), ("delayed", "hedge"));
+    play.bench.pass(1_999);
+    assert_eq!(play.state("spare"), "delayed");
+    play.complete("x");
+    play.bench.pass(1);
+    play.complete("spare j");
+    assert_eq!(play.flow_state(), FlowState::Completed);
+}
