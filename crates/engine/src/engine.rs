@@ -246,6 +246,11 @@ impl Engine {
         Ok(self.inner.store.payloads(keys).await.map_err(unavailable)?.pop().flatten())
     }
 
+    /// Payloads in the order asked for; `None` where there is none.
+    pub async fn payloads(&self, keys: Vec<PayloadKey>) -> Result<Vec<Option<Payload>>, Failure> {
+        self.inner.store.payloads(keys).await.map_err(unavailable)
+    }
+
     /// All attempts of an execution, oldest first.
     pub async fn attempts(&self, id: ExecutionId) -> Result<Vec<Attempt>, Failure> {
         let Some(execution) = self.get(id).await? else { return Err(not_found(id)) };

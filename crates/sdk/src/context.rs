@@ -2,7 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ff_core::attempt::Progress;
@@ -12,7 +12,7 @@ use ff_core::{Execution, ExecutionId, Kind, LaneName, Namespace, Reply};
 
 use crate::failure::fit;
 use crate::worker::running::Running;
-use crate::{Fabric, Outcome, TaskFailure};
+use crate::{Expansion, Fabric, FlowRun, Outcome, TaskFailure};
 
 /// Values that all handlers of a worker share, one of each type.
 pub(crate) type Data = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
@@ -47,6 +47,8 @@ struct Inner {
     execution: Arc<Execution>,
     running: Arc<Running>,
     data: Arc<Data>,
+    /// What the handler adds to its flow.
+    expansion: OnceLock<Expansion>,
 }
 
 impl std::fmt::Debug for Inner {
@@ -62,7 +64,7 @@ impl Context {
         running: Arc<Running>,
         data: Arc<Data>,
     ) -> Context {
-        Context { inner: Arc::new(Inner { fabric, execution, running, data }) }
+        Context { inner: Arc::new(Inner { fabric, execution, running, data, expansion: OnceLock::new() }) }
     }
 
     pub fn id(&self) -> ExecutionId {
@@ -149,6 +151,31 @@ impl Context {
     /// Waits until [`is_cancelled`](Self::is_cancelled); for `tokio::select!`.
     pub async fn cancelled(&self) {
         self.inner.running.cancelled().await;
+    }
+
+    /// The flow that this work is a member of, if it is in one.
+    pub fn flow(&self) -> Option<FlowRun> {
+        self.inner.execution.flow().map(|id| self.inner.fabric.flow_run(id))
+    }
+
+    /// Starts to draw nodes that come after this one; they are stored with its completion. Calling it again goes
+    /// on with the same drawing.
+    ///
+    /// # Errors
+    /// A fatal failure with the code `not_in_flow` if this work is in no flow.
+    pub fn expand(&self) -> Result<Expansion, TaskFailure> {
+        let inner = &self.inner;
+        let flow = inner.execution.flow().ok_or_else(|| {
+            TaskFailure::fatal("this work is in no flow, so nothing can come after it; submit a flow")
+                .code("not_in_flow")
+        })?;
+        let new = || Expansion::new(&inner.fabric, flow, inner.execution.id);
+        Ok(inner.expansion.get_or_init(new).clone())
+    }
+
+    /// What the handler has drawn.
+    pub(crate) fn expansion(&self) -> Option<&Expansion> {
+        self.inner.expansion.get()
     }
 
     /// Puts the rest off: return it from the handler. The lease goes back, and after `delay` the same attempt

@@ -9,6 +9,8 @@ use ff_engine::cursor::BadCursor;
 use ff_engine::subscription::SubscribeError;
 use ff_store::StoreError;
 
+use crate::flow::FlowNotCompleted;
+
 /// Why a call of the SDK has no answer.
 ///
 /// Its text is written for people and says what to do; programs look at [`code`](Error::code), which
@@ -35,6 +37,9 @@ pub enum Error {
     /// The execution whose result was asked for has ended without one.
     #[error("{0}")]
     NotCompleted(Box<NotCompleted>),
+    /// The flow whose result was asked for has not completed.
+    #[error("{0}")]
+    FlowNotCompleted(Box<FlowNotCompleted>),
     /// The result is not what the caller takes it for.
     #[error("the result of execution {execution} is not a {wanted}: {problem}")]
     UnexpectedResult { execution: ExecutionId, wanted: &'static str, problem: String },
@@ -72,7 +77,7 @@ pub struct NotCompleted {
     pub error: Option<TaskError>,
 }
 
-fn described(error: &Option<TaskError>) -> String {
+pub(crate) fn described(error: &Option<TaskError>) -> String {
     match error {
         Some(TaskError { code: Some(code), message, .. }) => format!(": {message} [{code}]"),
         Some(TaskError { message, .. }) => format!(": {message}"),
@@ -90,7 +95,7 @@ impl Error {
         match self {
             Error::Invalid(_) => "invalid",
             Error::Rejected(rejection) => rejection.code(),
-            Error::NotCompleted(_) => "not_completed",
+            Error::NotCompleted(_) | Error::FlowNotCompleted(_) => "not_completed",
             Error::UnexpectedResult { .. } => "unexpected_result",
             Error::Cursor(cursor) => cursor.code(),
             Error::Store(_) => "store",

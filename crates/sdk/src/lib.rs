@@ -7,6 +7,7 @@
 //! | connecting | [`connect`], [`connect_with`], [`Options`] |
 //! | submitting and waiting | [`Fabric::submit`], [`Submission`], [`Run`] |
 //! | finding, explaining | [`Fabric::search`], [`Fabric::explain`], [`Fabric::count`] |
+//! | graphs of work | [`Fabric::flow`], [`FlowBuilder`], [`Node`], [`FlowRun`], [`Fabric::flows`] |
 //! | changing the course of work | [`Fabric::cancel`], [`Fabric::replay`], [`Operation`], [`LaneHandle`] |
 //! | events and states as they happen | [`Fabric::events`], [`Fabric::watch`] |
 //! | running work | [`Worker`], [`Context`], [`Outcome`], [`TaskFailure`] |
@@ -17,6 +18,7 @@ mod error;
 mod events;
 mod fabric;
 mod failure;
+mod flow;
 mod handler;
 mod letter;
 mod listing;
@@ -35,6 +37,10 @@ pub use error::{Error, NotCompleted};
 pub use events::{Events, Seen, Watch};
 pub use fabric::{Count, Fabric, connect, connect_with};
 pub use failure::{Fatal, RetryAfter, Retryable, TaskFailure};
+pub use flow::{
+    Culprit, Drawing, Expansion, FlowBuilder, FlowCancelled, FlowList, FlowNotCompleted, FlowPage, FlowRun,
+    Growth, Node, Upstream, Upstreams,
+};
 pub use handler::{IntoOutcome, Outcome};
 pub use letter::Letter;
 pub use listing::{List, Page, PageCursor};
@@ -48,18 +54,22 @@ pub use worker::{Stopped, Worker};
 
 pub use ff_core::attempt::{Attempt, ErrorClass, Progress, TaskError};
 pub use ff_core::event::{Event, Fact, Family};
+pub use ff_core::flow::{
+    CancelPolicy, Edge, EdgeKey, EdgeState, FlowState, Group, GroupState, Join, On, OnSatisfied,
+};
 pub use ff_core::inbox::{DeadLetter, Posted};
 pub use ff_core::lane::{Lane, LaneMode};
 pub use ff_core::limits::Limits;
 pub use ff_core::policy::{Backoff, Jitter, LeaseLoss, Policy};
-pub use ff_core::query::{CountKey, Filter, Order};
+pub use ff_core::query::{CountKey, Filter, FlowFilter, Order};
 pub use ff_core::state::{AttemptOutcome, Reason};
 pub use ff_core::worker::{WorkerInstance, WorkerMode};
 pub use ff_core::{
-    Capability, Execution, ExecutionId, FlowId, InstanceId, Kind, LaneName, Ms, Namespace, Payload,
+    Capability, Execution, ExecutionId, Flow, FlowId, InstanceId, Kind, LaneName, Ms, Namespace, Payload,
     PublicState, Rejection, WorkerName,
 };
 pub use ff_engine::explain::{Explanation, Gate};
+pub use ff_engine::flows::{Direction, EdgePage, FlowDescription, Graph};
 pub use ff_engine::machine::MachineStats;
 pub use ff_engine::{Cursor, Ended, EngineConfig, EventFilter, ShutdownReport, Start};
 pub use ff_store_sqlite::Synchronous;

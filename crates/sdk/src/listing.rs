@@ -8,26 +8,27 @@ use std::str::FromStr;
 use ff_core::query::{Filter, Order, PageAsk};
 use ff_core::rejection::Invalid;
 use ff_core::state::Reason;
-use ff_core::{Execution, ExecutionId, Kind, LaneName, Ms, Namespace, PublicState, WorkerName};
+use ff_core::{Execution, ExecutionId, FlowId, Kind, LaneName, Ms, Namespace, PublicState, WorkerName};
+use uuid::Uuid;
 
 use crate::{Error, Fabric};
 
 /// How many are on a page unless it is said, and at most.
-const LIMIT: (usize, usize) = (50, 1_000);
+pub(crate) const LIMIT: (usize, usize) = (50, 1_000);
 /// How many records are looked at in one read, and how many reads one page makes for a filter that matches
 /// little.
-const SCAN: (usize, usize) = (10_000, 10);
+pub(crate) const SCAN: (usize, usize) = (10_000, 10);
 
 /// A place between two pages, as a text that can be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageCursor {
-    at: ExecutionId,
+    at: Uuid,
     backwards: bool,
 }
 
 impl fmt::Display for PageCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", if self.backwards { "p" } else { "n" }, self.at.0.simple())
+        write!(f, "{}{}", if self.backwards { "p" } else { "n" }, self.at.simple())
     }
 }
 
@@ -118,6 +119,11 @@ impl List {
         self.set(Kind::parse(name), |filter, it| filter.kind = Some(it))
     }
 
+    /// Members of this flow.
+    pub fn flow(self, flow: FlowId) -> List {
+        self.set(Ok(flow), |filter, it| filter.flow = Some(it))
+    }
+
     /// One of the states it may be in; may be given several times.
     pub fn state(self, state: PublicState) -> List {
         self.set(Ok(state), |filter, it| filter.states.push(it))
@@ -168,46 +174,73 @@ impl List {
     }
 
     async fn read(self) -> Result<Page, Error> {
-        let backwards = self.cursor.is_some_and(|cursor| cursor.backwards);
-        let order = match (self.order, backwards) {
-            (order, false) => order,
-            (Order::NewestFirst, true) => Order::OldestFirst,
-            (Order::OldestFirst, true) => Order::NewestFirst,
-        };
-        let start = self.cursor.map(|cursor| cursor.at);
         let filter = self.filter?;
-        let mut ask = PageAsk { filter, order, after: start, limit: self.limit, scan_max: SCAN.0 };
-        let mut executions = Vec::new();
-        let mut onward = None;
-        for _ in 0..SCAN.1 {
-            let page = self.fabric.retried(|| self.fabric.engine().list(ask.clone())).await?;
-            executions.extend(page.executions);
-            onward = page.next;
-            if onward.is_none() || executions.len() >= self.limit {
-                break;
+        let read = |part: Part| {
+            let (after, order) = (part.after.map(ExecutionId), part.order);
+            let ask = PageAsk { filter: filter.clone(), order, after, limit: part.limit, scan_max: SCAN.0 };
+            let fabric = &self.fabric;
+            async move {
+                let page = fabric.retried(|| fabric.engine().list(ask.clone())).await?;
+                Ok((page.executions, page.next.map(|id| id.0)))
             }
-            (ask.after, ask.limit) = (onward, self.limit - executions.len());
-        }
-        let back = executions.first().map(|first: &Execution| first.id);
-        let back = start.map(|start| back.unwrap_or_else(|| behind(start, order)));
-        let onward = onward.map(|at| PageCursor { at, backwards });
-        let back = back.map(|at| PageCursor { at, backwards: !backwards });
-        if backwards {
-            executions.reverse();
-            return Ok(Page { executions, next: back, previous: onward });
-        }
-        Ok(Page { executions, next: onward, previous: back })
+        };
+        let (executions, next, previous) =
+            turn_pages(self.cursor, self.order, self.limit, read, |it: &Execution| it.id.0).await?;
+        Ok(Page { executions, next, previous })
     }
 }
 
+/// One read of a page that may take several.
+pub(crate) struct Part {
+    pub order: Order,
+    pub after: Option<Uuid>,
+    pub limit: usize,
+}
+
+/// A page with the cursors of its neighbours.
+type Turned<T> = (Vec<T>, Option<PageCursor>, Option<PageCursor>);
+
+/// Reads a page in the direction of its cursor, in as many reads as a filter that matches little needs.
+pub(crate) async fn turn_pages<T, F: Future<Output = Result<(Vec<T>, Option<Uuid>), Error>>>(
+    cursor: Option<PageCursor>,
+    order: Order,
+    limit: usize,
+    read: impl Fn(Part) -> F,
+    id: impl Fn(&T) -> Uuid,
+) -> Result<Turned<T>, Error> {
+    let backwards = cursor.is_some_and(|cursor| cursor.backwards);
+    let order = match (order, backwards) {
+        (order, false) => order,
+        (Order::NewestFirst, true) => Order::OldestFirst,
+        (Order::OldestFirst, true) => Order::NewestFirst,
+    };
+    let start = cursor.map(|cursor| cursor.at);
+    let (mut found, mut onward) = (Vec::new(), start);
+    for _ in 0..SCAN.1 {
+        let (more, next) = read(Part { order, after: onward, limit: limit - found.len() }).await?;
+        found.extend(more);
+        onward = next;
+        if onward.is_none() || found.len() >= limit {
+            break;
+        }
+    }
+    let back = start.map(|start| found.first().map_or_else(|| behind(start, order), id));
+    let onward = onward.map(|at| PageCursor { at, backwards });
+    let back = back.map(|at| PageCursor { at, backwards: !backwards });
+    if backwards {
+        found.reverse();
+        return Ok((found, back, onward));
+    }
+    Ok((found, onward, back))
+}
+
 /// The place from which the way back starts with `at` itself.
-fn behind(at: ExecutionId, order: Order) -> ExecutionId {
-    let number = at.0.as_u128();
-    let number = match order {
+fn behind(at: Uuid, order: Order) -> Uuid {
+    let number = at.as_u128();
+    Uuid::from_u128(match order {
         Order::OldestFirst => number.saturating_add(1),
         Order::NewestFirst => number.saturating_sub(1),
-    };
-    ExecutionId(uuid::Uuid::from_u128(number))
+    })
 }
 
 impl IntoFuture for List {

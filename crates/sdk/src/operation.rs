@@ -22,6 +22,8 @@ pub(crate) struct Asked {
     pub actor: Box<str>,
     pub cause: Box<str>,
     grace_ms: Option<Ms>,
+    pub expected_revision: Option<u64>,
+    pub members_after: u64,
 }
 
 type Make = Box<dyn FnOnce(Asked) -> Result<Command, Error> + Send>;
@@ -58,8 +60,13 @@ impl<T> Operation<T> {
         read: fn(Reply) -> Result<T, Error>,
         make: impl FnOnce(Asked) -> Result<Command, Error> + Send + 'static,
     ) -> Operation<T> {
-        let asked = Asked { actor: "sdk".into(), cause: "".into(), grace_ms: None };
+        let (actor, cause) = ("sdk".into(), "".into());
+        let asked = Asked { actor, cause, grace_ms: None, expected_revision: None, members_after: 0 };
         Operation { fabric: fabric.clone(), asked, make: Box::new(make), read }
+    }
+
+    pub(crate) fn asked_mut(&mut self) -> &mut Asked {
+        &mut self.asked
     }
 
     /// Who does it; `sdk` otherwise.
@@ -155,7 +162,7 @@ impl Fabric {
     /// # Ok(()) }
     /// ```
     pub fn cancel(&self, execution: ExecutionId) -> Operation<Cancelled> {
-        Operation::new(self, cancelled, move |Asked { actor, cause, grace_ms }| {
+        Operation::new(self, cancelled, move |Asked { actor, cause, grace_ms, .. }| {
             Ok(Cancel { execution, actor, cause, grace_ms }.into())
         })
     }

@@ -215,6 +215,23 @@ impl<F> Submission<F> {
         self.put(|draft| draft.policy = policy)
     }
 
+    /// The name of the task, unless it does not fit.
+    pub(crate) fn kind(&self) -> Option<&str> {
+        self.draft.as_ref().ok().map(|draft| draft.kind.as_str())
+    }
+
+    /// The first thing that did not fit.
+    pub(crate) fn problem(&self) -> Option<&Error> {
+        self.draft.as_ref().err()
+    }
+
+    /// The command that makes it a member of a flow, under an id that was made for it.
+    pub(crate) fn member(self, fabric: &Fabric, id: ExecutionId) -> Result<Create, Error> {
+        let create =
+            Self::create(self.draft.map(|draft| Box::new(Draft { id: Some(id), ..*draft })), fabric)?;
+        Ok(Create { fresh: true, ..create })
+    }
+
     /// The command that creates it, with the id it keeps however often it is sent.
     fn create(draft: Result<Box<Draft>, Error>, fabric: &Fabric) -> Result<Create, Error> {
         let draft = *draft?;

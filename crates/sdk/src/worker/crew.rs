@@ -19,7 +19,7 @@ use super::running::Running;
 use crate::context::Data;
 use crate::handler::{Conclusion, Handlers, Handling, Outcome};
 use crate::time::{Asking, ms};
-use crate::{Context, Fabric, TaskFailure};
+use crate::{Context, Expansion, Fabric, TaskFailure};
 
 /// How many ended attempts may wait for their ending to be stored before no more work is taken.
 const ENDING_MAX: usize = 1_024;
@@ -128,9 +128,9 @@ impl Crew {
     }
 
     /// Stores how an attempt ended; tried again as long as the lease lives.
-    async fn end(&self, running: &Running, conclusion: Conclusion) {
+    async fn end(&self, running: &Running, conclusion: Conclusion, expansion: Option<&Expansion>) {
         let engine = self.fabric.engine();
-        let mut command = self.ending(running.fence(), conclusion);
+        let mut command = self.ending(running.fence(), conclusion, expansion);
         let (mut pause, mut defects) = (PAUSE.0, 0);
         loop {
             let failure = match engine.execute(command.clone()).await {
@@ -141,8 +141,12 @@ impl Crew {
                 Failure::Rejected(Rejection::Invalid(invalid)) => {
                     // Such as a result that is too large. What was wrong is itself the ending.
                     let failure = TaskFailure::fatal(invalid).code("bad_result");
-                    command = self.ending(running.fence(), Err(failure));
+                    command = self.ending(running.fence(), Err(failure), None);
                     defects += 1;
+                }
+                Failure::Rejected(rejection) if refuses_expansion(&command, &rejection) => {
+                    let failure = TaskFailure::fatal(&rejection).code(rejection.code());
+                    command = self.ending(running.fence(), Err(failure), None);
                 }
                 Failure::Rejected(rejection) => {
                     tracing::debug!(%rejection, "an ending came too late");
@@ -175,9 +179,19 @@ impl Crew {
         }
     }
 
-    fn ending(&self, fence: Fence, conclusion: Conclusion) -> Command {
+    fn ending(&self, fence: Fence, conclusion: Conclusion, expansion: Option<&Expansion>) -> Command {
         match conclusion {
-            Ok(Outcome::Done(result)) => Complete { fence, result }.into(),
+            Ok(Outcome::Done(result)) => {
+                let more = expansion.map(|it| it.finish(fence, result.clone())).transpose();
+                match more.map(Option::flatten) {
+                    Ok(None) => Complete { fence, result }.into(),
+                    Ok(Some(expand)) => expand.into(),
+                    Err(error) => {
+                        let failure = TaskFailure::fatal(error).code("bad_expansion");
+                        self.ending(fence, Err(failure), None)
+                    }
+                }
+            }
             Ok(Outcome::Delay(delay)) => Delay { fence, delay_ms: ms(delay) }.into(),
             Err(failure) => {
                 let TaskFailure { error, retry_after } = failure.fitted(self.fabric.limits().error_bytes_max);
@@ -226,9 +240,9 @@ impl Drop for Place {
 async fn run(mut place: Place, task: Task, running: Arc<Running>) {
     let crew = place.crew.clone();
     let Task { execution, input } = task;
+    let context = Context::new(crew.fabric.clone(), execution.clone(), running.clone(), crew.data.clone());
     let conclusion = {
-        let context =
-            Context::new(crew.fabric.clone(), execution.clone(), running.clone(), crew.data.clone());
+        let context = context.clone();
         let handling = guarded(|| match crew.handlers.get(&execution.spec.kind) {
             Some(handler) => handler(context, input),
             None => Box::pin(std::future::ready(Err(unknown_kind(&execution.spec.kind)))),
@@ -243,9 +257,18 @@ async fn run(mut place: Place, task: Task, running: Arc<Running>) {
     };
     place.stop_working();
     match conclusion {
-        Some(conclusion) => crew.end(&running, conclusion).await,
+        Some(conclusion) => crew.end(&running, conclusion, context.expansion()).await,
         None => crew.give_up(&running).await,
     }
+}
+
+/// Whether it is what the handler added to its flow that is refused, and not its ending.
+fn refuses_expansion(command: &Command, rejection: &Rejection) -> bool {
+    let ending = matches!(
+        rejection,
+        Rejection::LeaseLost { .. } | Rejection::AlreadyEnded { .. } | Rejection::Terminal { .. }
+    );
+    matches!(command, Command::Expand(_)) && !ending
 }
 
 /// Polls name their kinds, so only a defect hands out another one.

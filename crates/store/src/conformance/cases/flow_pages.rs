@@ -91,7 +91,7 @@ fn varied(stand: &Stand, count: u64) -> Vec<Flow> {
                 flow.live.end = Some(FlowEnd { state, at: START, remove_at: Some(START + 9) });
             }
         }
-        if n % 3 != 0 {
+        if !n.is_multiple_of(3) {
             flow.live.tags =
                 samples::tags(&[("team", ["red", "Red", "blue"][n as usize % 3]), ("n", &n.to_string())]);
         }

@@ -1,0 +1,73 @@
+//! Where nodes and edges are drawn: shared by a builder and the handles it has given out.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ff_core::{ExecutionId, FlowId};
+use serde::Serialize;
+
+use super::node::{Node, Upstreams};
+use super::sketch::Sketch;
+use crate::{Fabric, Submission};
+
+/// Nodes and edges that are being drawn. [`FlowBuilder`](crate::FlowBuilder), [`Growth`](crate::Growth) and
+/// [`Expansion`](crate::Expansion) all draw in the same way.
+#[derive(Clone, Debug)]
+pub struct Drawing {
+    fabric: Fabric,
+    flow: FlowId,
+    // A std mutex: it is held for a few instructions and never across an await.
+    sketch: Arc<Mutex<Sketch>>,
+}
+
+impl Drawing {
+    pub(super) fn new(fabric: &Fabric, flow: FlowId) -> Drawing {
+        Drawing { fabric: fabric.clone(), flow, sketch: Arc::default() }
+    }
+
+    pub(super) fn sketch(&self) -> MutexGuard<'_, Sketch> {
+        self.sketch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn flow(&self) -> FlowId {
+        self.flow
+    }
+
+    pub(crate) fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// Whether this is where a handle was made.
+    pub(super) fn is(&self, other: &Drawing) -> bool {
+        Arc::ptr_eq(&self.sketch, &other.sketch)
+    }
+
+    /// Adds a node: `kind` is the name of the task, `input` becomes JSON. The handle says what it waits for and
+    /// how it runs, and what waits for it.
+    pub fn node<In: Serialize + ?Sized>(&self, kind: &str, input: &In) -> Node {
+        self.draw(kind, Submission::new(kind, input))
+    }
+
+    /// Adds a node that runs a submission made by itself, such as one whose input is not JSON.
+    pub fn add(&self, work: Submission) -> Node {
+        let kind = work.kind().unwrap_or("?").to_owned();
+        self.draw(&kind, work)
+    }
+
+    fn draw(&self, kind: &str, work: Submission) -> Node {
+        let id = self.fabric.engine().new_member_id(self.fabric.wall(), self.flow);
+        self.sketch().add(id, kind, work);
+        Node::new(self.clone(), id)
+    }
+
+    /// A handle on a node that is in the flow already.
+    pub fn member(&self, id: ExecutionId) -> Node {
+        Node::new(self.clone(), id)
+    }
+
+    /// Adds edges to a node, which is new or was added [open](Node::open).
+    pub fn edge(&self, upstreams: impl Upstreams, downstream: &Node) {
+        for upstream in upstreams.into_upstreams() {
+            self.connect(upstream, downstream);
+        }
+    }
+}
