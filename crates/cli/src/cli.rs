@@ -17,6 +17,7 @@ Examples:
   flowfabric submit greet --input '{\"name\":\"Ada\"}'
   flowfabric worker --kind greet --exec 'jq -c .name'
   flowfabric list --state failed --since 1h
+  flowfabric flow submit trip.yaml --wait
   flowfabric explain 0197f3a2-6f3e-7c41-9b1d-0242ac120002
   flowfabric tail --from beginning --limit 20 --json
 
@@ -32,7 +33,7 @@ Exit codes:
   3    not found
   4    rejected: not possible in the state it is in; nothing changed
   5    unavailable or busy: locked, full or out of reach; try again
-  6    the execution that was waited for ended, but did not complete
+  6    the execution or flow that was waited for ended, but did not complete
   124  what was waited for did not happen in time";
 
 /// Durable executions: submit work, run workers, see what happens.

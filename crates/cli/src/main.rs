@@ -8,6 +8,7 @@
 //! | what goes wrong, and the exit codes | `problem.rs` |
 //! | tables, times and JSON | `view.rs` |
 //! | times, tags and states as people write them | `parse.rs` |
+//! | flows in files, as tables, and drawn | `flow_file/`, `flow_view.rs`, `flow_graph.rs` |
 //! | running a program for each execution | `program.rs` |
 //! | one command | `commands/` |
 //! | the demonstration | `demo/` |
@@ -15,6 +16,9 @@
 mod cli;
 mod commands;
 mod demo;
+mod flow_file;
+mod flow_graph;
+mod flow_view;
 mod parse;
 mod problem;
 mod program;

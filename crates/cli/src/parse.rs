@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ff_store::{Clock, SystemClock};
-use flowfabric::{Family, Ms, PublicState, Reason};
+use flowfabric::{CancelPolicy, Family, FlowState, Ms, PublicState, Reason};
 
 const TIMES: &str = "allowed are RFC 3339 times such as 2026-01-31T12:00:00Z and milliseconds since 1970";
 
@@ -76,6 +76,14 @@ pub fn state(word: &str) -> Result<PublicState, String> {
 
 pub fn reason(word: &str) -> Result<Reason, String> {
     Reason::from_word(word).ok_or_else(|| allowed(Reason::ALL.iter().map(|it| it.word())))
+}
+
+pub fn flow_state(word: &str) -> Result<FlowState, String> {
+    FlowState::from_word(word).ok_or_else(|| allowed(FlowState::ALL.iter().map(|it| it.word())))
+}
+
+pub fn cancel_policy(word: &str) -> Result<CancelPolicy, String> {
+    CancelPolicy::from_word(word).ok_or_else(|| allowed(CancelPolicy::ALL.iter().map(|it| it.word())))
 }
 
 pub fn family(word: &str) -> Result<Family, String> {

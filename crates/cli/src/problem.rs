@@ -102,7 +102,7 @@ fn exit_of(error: &Error) -> Exit {
         Error::Invalid(_) | Error::Cursor(_) => Exit::Usage,
         Error::Rejected(Rejection::NotFound { .. } | Rejection::WorkerUnknown { .. }) => Exit::NotFound,
         Error::Rejected(_) => Exit::Rejected,
-        Error::NotCompleted(_) => Exit::NotCompleted,
+        Error::NotCompleted(_) | Error::FlowNotCompleted(_) => Exit::NotCompleted,
         Error::Busy { .. } | Error::Unavailable(_) | Error::OutcomeUnknown => Exit::Unavailable,
         _ => Exit::Error,
     }
@@ -110,6 +110,9 @@ fn exit_of(error: &Error) -> Exit {
 
 fn hint_for(error: &Error) -> Option<&'static str> {
     Some(match error {
+        Error::Rejected(Rejection::NotFound { what: "flow", .. }) => {
+            "`flowfabric flow list` shows what there is; ended flows are removed after their retention"
+        }
         Error::Rejected(Rejection::NotFound { .. }) => {
             "`flowfabric list` shows what there is; ended work is removed after its retention"
         }

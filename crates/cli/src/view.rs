@@ -188,6 +188,8 @@ pub fn execution_value(execution: &Execution) -> Value {
         "ended_at": end.map(|it| time(it.at)),
         "input_bytes": spec.input_bytes,
         "result_bytes": end.and_then(|it| it.result_bytes),
+        "flow": execution.flow(),
+        "node": execution.node_name(),
         "idempotency_key": spec.idempotency_key,
     })
 }
@@ -287,6 +289,8 @@ pub fn execution_fields(execution: &Execution, now: Ms) -> Vec<(&'static str, St
     let mut add = |name, value: Option<String>| fields.extend(value.map(|value| (name, value)));
     add("needs", Some(words).filter(|it| !it.is_empty()));
     add("tags", Some(tags).filter(|it| !it.is_empty()));
+    add("flow", execution.flow().map(|flow| flow.to_string()));
+    add("node", execution.node_name().map(|name| name.to_string()));
     add("key", spec.idempotency_key.as_deref().map(str::to_owned));
     add("deadline", live.deadline_at.map(|at| time_and_age(at, now)));
     add("ended", execution.end().map(|end| time_and_age(end.at, now)));

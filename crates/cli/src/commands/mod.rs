@@ -7,6 +7,7 @@ mod counts;
 mod demo;
 mod doctor;
 mod explain;
+mod flow;
 mod get;
 mod hold;
 mod inbox;
@@ -40,6 +41,7 @@ pub enum Command {
     Watch(watch::Watch),
     Explain(explain::Explain),
     Cancel(cancel::Cancel),
+    Flow(flow::Flow),
     Replay(replay::Replay),
     Hold(hold::Hold),
     Release(release::Release),
@@ -70,6 +72,7 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Problem> {
         Command::Watch(it) => it.run(&settings).await,
         Command::Explain(it) => it.run(&settings).await,
         Command::Cancel(it) => it.run(&settings).await,
+        Command::Flow(it) => it.run(&settings).await,
         Command::Replay(it) => it.run(&settings).await,
         Command::Hold(it) => it.run(&settings).await,
         Command::Release(it) => it.run(&settings).await,

@@ -1,0 +1,184 @@
+//! A tree becomes a flow.
+
+use std::time::Duration;
+
+use flowfabric::{Backoff, Fabric, FlowBuilder, Ms, Node, Submission, Upstream};
+
+use super::Fault;
+use super::fields::{At, Fields, nearest};
+use super::tree::Tree;
+
+const FLOW: &[&str] = &["kind", "namespace", "tags", "open", "defaults", "nodes"];
+/// How a node runs; `defaults` may say the same for all.
+const RUNS: &[&str] = &[
+    "lane",
+    "priority",
+    "attempts",
+    "backoff",
+    "delay",
+    "deadline",
+    "attempt_timeout",
+    "schedule_to_start",
+    "lease",
+    "capabilities",
+    "tags",
+];
+const WAITS: &[&str] =
+    &["after", "on_failure", "always", "inputs", "any_of", "quorum", "let_run", "hedge", "open"];
+const NODE: &[&str] = &["kind", "input"];
+
+/// A flow and its nodes by name.
+type Drawn = (FlowBuilder, Vec<(String, Node)>);
+
+pub fn draw(tree: &Tree, fabric: &Fabric) -> Result<Drawn, Fault> {
+    let root = At { tree, path: String::new() };
+    let fields = root.fields(FLOW)?;
+    let missing = |field: &str, what: &str| Fault::new(tree.place, field, format!("is missing; {what}"));
+    let kind = fields.get("kind").ok_or_else(|| missing("kind", "it says what sort of flow this is"))?;
+    let mut flow = fabric.flow(kind.text()?);
+    if let Some(namespace) = fields.get("namespace") {
+        flow = flow.namespace(namespace.text()?);
+    }
+    for (key, value) in pairs(fields.get("tags"))? {
+        flow = flow.tag(key, value);
+    }
+    if fields.get("open").map_or(Ok(false), At::switch)? {
+        flow = flow.open();
+    }
+    let defaults = fields.get("defaults").map(|it| it.fields(RUNS)).transpose()?;
+    let listed = tree.entry("nodes").map(|tree| At { tree, path: "nodes".to_owned() });
+    let listed = listed.ok_or_else(|| missing("nodes", "it holds the nodes by their names"))?;
+    let allowed = [NODE, RUNS, WAITS].concat();
+    let mut nodes = Vec::new();
+    let mut waits = Vec::new();
+    for (name, at) in listed.entries()? {
+        let fields = at.fields(&allowed)?;
+        let kind = fields.get("kind").map_or(Ok(name), At::text)?;
+        let input = at.tree.entry("input").map_or(serde_json::Value::Null, Tree::value);
+        let mut work = Submission::new(kind, &input);
+        for fields in defaults.iter().chain([&fields]) {
+            work = runs(work, fields)?;
+        }
+        let node = flow.add(work).name(name);
+        nodes.push((name.to_owned(), node.clone()));
+        waits.push((node, fields));
+    }
+    for (node, fields) in waits {
+        connect(node, &fields, &nodes)?;
+    }
+    Ok((flow, nodes))
+}
+
+/// `key: text` pairs.
+fn pairs<'t>(at: Option<&At<'t>>) -> Result<Vec<(&'t str, &'t str)>, Fault> {
+    let entries = at.map_or(Ok(Vec::new()), At::entries)?;
+    entries.into_iter().map(|(key, value)| Ok((key, value.text()?))).collect()
+}
+
+fn runs(mut work: Submission, fields: &Fields<'_>) -> Result<Submission, Fault> {
+    let ms = |time: Duration| Ms::try_from(time.as_millis()).unwrap_or(Ms::MAX);
+    if let Some(at) = fields.get("lane") {
+        work = work.lane(at.text()?);
+    }
+    if let Some(at) = fields.get("priority") {
+        work = work.priority(at.number()?);
+    }
+    if let Some(at) = fields.get("attempts") {
+        work = work.attempts(at.number()?);
+    }
+    if let Some(at) = fields.get("backoff") {
+        let (initial_ms, default) = (ms(at.duration()?), Backoff::default());
+        work = work.backoff(Backoff { initial_ms, max_ms: default.max_ms.max(initial_ms), ..default });
+    }
+    if let Some(at) = fields.get("delay") {
+        work = work.delay(at.duration()?);
+    }
+    if let Some(at) = fields.get("deadline") {
+        work = work.deadline(at.duration()?);
+    }
+    if let Some(at) = fields.get("attempt_timeout") {
+        work = work.attempt_timeout(at.duration()?);
+    }
+    if let Some(at) = fields.get("schedule_to_start") {
+        work = work.schedule_to_start(at.duration()?);
+    }
+    if let Some(at) = fields.get("lease") {
+        work = work.lease(at.duration()?);
+    }
+    for at in fields.get("capabilities").map_or(Vec::new(), At::items) {
+        work = work.capability(at.text()?);
+    }
+    for (key, value) in pairs(fields.get("tags"))? {
+        work = work.tag(key, value);
+    }
+    Ok(work)
+}
+
+fn connect(mut node: Node, fields: &Fields<'_>, nodes: &[(String, Node)]) -> Result<(), Fault> {
+    let all = |at: &At<'_>| at.items().iter().map(|it| upstream(it, nodes)).collect::<Result<Vec<_>, _>>();
+    if let Some(at) = fields.get("after") {
+        node = node.after(all(at)?);
+    }
+    for at in fields.get("on_failure").map_or(Vec::new(), At::items) {
+        node = node.on_failure(&named(&at, nodes)?);
+    }
+    for at in fields.get("always").map_or(Vec::new(), At::items) {
+        node = node.always(&named(&at, nodes)?);
+    }
+    for (field, at) in fields.get("inputs").map_or(Ok(Vec::new()), At::entries)? {
+        node = node.input(field, &named(&at, nodes)?);
+    }
+    if let Some(at) = fields.get("any_of") {
+        node = node.any_of(all(at)?);
+    }
+    if let Some(at) = fields.get("quorum") {
+        let quorum = at.fields(&["k", "of"])?;
+        let missing = || at.fault("needs k, how many, and of, a list of nodes");
+        let k = quorum.get("k").ok_or_else(missing)?.number()?;
+        node = node.quorum(k, all(quorum.get("of").ok_or_else(missing)?)?);
+    }
+    if fields.get("let_run").map_or(Ok(false), At::switch)? {
+        node = node.let_run();
+    }
+    if let Some(at) = fields.get("hedge") {
+        let delays = at.items().iter().map(At::duration).collect::<Result<Vec<_>, _>>()?;
+        node = node.hedge_each(delays);
+    }
+    if fields.get("open").map_or(Ok(false), At::switch)? {
+        node.open();
+    }
+    Ok(())
+}
+
+/// A name, or `{ node: NAME, on: success | failure | always, as: FIELD }`.
+fn upstream(at: &At<'_>, nodes: &[(String, Node)]) -> Result<Upstream, Fault> {
+    if at.text().is_ok() {
+        return Ok((&named(at, nodes)?).into());
+    }
+    let fields = at.fields(&["node", "on", "as"])?;
+    let name = fields.get("node").ok_or_else(|| at.fault("needs a name, or an object with node in it"))?;
+    let node = named(name, nodes)?;
+    let on = fields.get("on").map_or(Ok("success"), At::text)?;
+    match (on, fields.get("as")) {
+        ("success", None) => Ok((&node).into()),
+        ("success", Some(field)) => Ok(node.result_as(field.text()?)),
+        ("failure" | "always", Some(field)) => {
+            Err(field.fault("goes with on: success; only what completes has a result"))
+        }
+        ("failure", None) => Ok(node.failed()),
+        ("always", None) => Ok(node.ended()),
+        (other, _) => Err(at.fault(format!("has on: {other}; allowed are success, failure, always"))),
+    }
+}
+
+fn named(at: &At<'_>, nodes: &[(String, Node)]) -> Result<Node, Fault> {
+    let name = at.text()?;
+    let found = nodes.iter().find(|(it, _)| it == name);
+    found.map(|(_, node)| node.clone()).ok_or_else(|| {
+        let hint = match nearest(name, nodes.iter().map(|(it, _)| it.as_str())) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => "there is no such node".to_owned(),
+        };
+        at.fault(format!("names {name:?}; {hint}"))
+    })
+}

@@ -1,0 +1,155 @@
+//! Flows in files: YAML or JSON, read with the place of everything in it, so that what is wrong is told by file,
+//! line, column and field.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | text into a tree that knows its places | `tree.rs` |
+//! | fields of a tree, and what they may hold | `fields.rs` |
+//! | a tree into a flow | `draw.rs` |
+
+mod draw;
+mod fields;
+mod tree;
+
+use std::fmt;
+
+use flowfabric::{Error, Fabric, FlowBuilder, Node};
+
+use crate::problem::Problem;
+pub use tree::Format;
+use tree::{Place, Tree};
+
+/// What is wrong in a file, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fault {
+    place: Place,
+    /// Which field; empty if it is the text itself.
+    field: String,
+    problem: String,
+}
+
+impl Fault {
+    fn new(place: Place, field: impl Into<String>, problem: impl Into<String>) -> Fault {
+        Fault { place, field: field.into(), problem: problem.into() }
+    }
+
+    fn in_file(&self, file: &str) -> Problem {
+        Problem::invalid(format!("{file}:{self}"))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { line, column } = self.place;
+        let blank = if self.field.is_empty() { "" } else { " " };
+        write!(f, "{line}:{column}: {}{blank}{}", self.field, self.problem)
+    }
+}
+
+/// A flow that was read from a file.
+pub struct FlowFile {
+    file: String,
+    tree: Tree,
+    pub flow: FlowBuilder,
+    /// The nodes by their names, as they stand in the file.
+    pub nodes: Vec<(String, Node)>,
+}
+
+impl FlowFile {
+    pub fn read(file: &str, text: &str, format: Format, fabric: &Fabric) -> Result<FlowFile, Problem> {
+        let tree = tree::parse(text, format).map_err(|fault| fault.in_file(file))?;
+        let (flow, nodes) = draw::draw(&tree, fabric).map_err(|fault| fault.in_file(file))?;
+        Ok(FlowFile { file: file.to_owned(), tree, flow, nodes })
+    }
+
+    /// Says where in the file it is what the flow was refused for.
+    pub fn explain(&self, error: Error) -> Problem {
+        let (Error::Invalid(invalid), Some(field)) = (&error, error.field()) else { return error.into() };
+        let place = self.place_of(field);
+        Fault::new(place, field, invalid.problem.clone()).in_file(&self.file)
+    }
+
+    /// The place of a field such as `nodes.load.quorum`, or of what is around it.
+    fn place_of(&self, field: &str) -> Place {
+        let nodes = self.tree.entry("nodes");
+        let Some((rest, nodes)) = field.strip_prefix("nodes.").zip(nodes) else {
+            return self.tree.entry(field).map_or(self.tree.place, |it| it.place);
+        };
+        let node = self
+            .nodes
+            .iter()
+            .filter(|(name, _)| rest.strip_prefix(name).is_some_and(|it| it.starts_with('.')));
+        let Some(name) = node.map(|(name, _)| name).max_by_key(|name| name.len()) else { return nodes.place };
+        let place = nodes.key_place(name).unwrap_or(nodes.place);
+        let inner = nodes.entry(name).and_then(|node| node.entry(&rest[name.len() + 1..]));
+        inner.map_or(place, |it| it.place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn fault(text: &str, format: Format) -> String {
+        let fabric = flowfabric::connect("memory:").await.expect("memory is always there");
+        let file = match FlowFile::read("f", text, format, &fabric) {
+            Ok(file) => file,
+            Err(problem) => return problem.message,
+        };
+        let message = match file.flow.submit().await {
+            Ok(_) => "it is fine".to_owned(),
+            Err(error) => file.explain(error).message,
+        };
+        fabric.shutdown(std::time::Duration::ZERO).await;
+        message
+    }
+
+    #[tokio::test]
+    async fn what_is_wrong_is_told_by_line_column_and_field() {
+        let cases = [
+            ("kind: a\nnodes: {}\n", "it is fine"),
+            ("kind: a\n", "f:1:1: nodes is missing; it holds the nodes by their names"),
+            ("kind: a\nnodes:\n  x: {}\n  x: {}\n", "f:4:3: nodes has \"x\" twice"),
+            (
+                "kind: a\nnodes:\n  x:\n    afer: y\n",
+                "f:4:5: nodes.x has no field \"afer\"; did you mean \"after\"?",
+            ),
+            (
+                "kind: a\nnodes:\n  x:\n    after: [y]\n",
+                "f:4:13: nodes.x.after names \"y\"; there is no such node",
+            ),
+            (
+                "kind: a\nnodes:\n  extract: {}\n  x:\n    after: extarct\n",
+                "f:5:12: nodes.x.after names \"extarct\"; did you mean \"extract\"?",
+            ),
+            (
+                "kind: a\nnodes:\n  x: {}\n  y:\n    quorum: { k: 2, of: [x] }\n",
+                "f:5:13: nodes.y.quorum is 2, and it has 1 upstreams; allowed are 1 to 1",
+            ),
+            (
+                "kind: a\nnodes:\n  x: { after: y }\n  y: { after: x }\n",
+                "f:1:1: edges go round in a circle: x → y → x",
+            ),
+            ("kind: a\nnodes:\n  x: { attempts: many }\n", "f:3:18: nodes.x.attempts is not a whole number"),
+            (
+                "kind: a\nnodes:\n  x: { priority: 101 }\n",
+                "f:3:18: nodes.x.priority is 101; allowed are -100 to 100",
+            ),
+            ("kind: a\nnodes: [x, y]\n", "f:2:8: nodes is a list; an object is needed here"),
+            (
+                "kind: a b\nnodes: {}\n",
+                "f:1:7: kind contains ' '; allowed are printable characters without blanks and commas",
+            ),
+            ("kind: [a\nnodes: {}\n", "f:2:6: illegal placement of ':' indicator"),
+            ("", "f:1:1: holds nothing; a flow has a kind and nodes"),
+            ("a: &x [*x]\n", "f:1:8: an alias stands inside of what it names, or names nothing"),
+        ];
+        for (text, want) in cases {
+            assert_eq!(fault(text, Format::Yaml).await, want, "{text:?}");
+        }
+        let json =
+            "{\n\t\"kind\": \"a\",\n\t\"nodes\": {\"x\": {\"input\": \"\\ud83d\\ude00\"}, \"y\": 5}\n}";
+        assert_eq!(fault(json, Format::Json).await, "f:3:47: nodes.y is a number; an object is needed here");
+        assert_eq!(fault("{\"kind\": a}", Format::Json).await, "f:1:10: expected value");
+    }
+}
