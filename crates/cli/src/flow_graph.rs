@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use ff_core::execution::State;
-use flowfabric::{Edge, Execution, ExecutionId, Graph, Ms, On, PublicState};
+use flowfabric::{Edge, Execution, ExecutionId, Graph, Ms, On, PublicState, Reason};
 
 use crate::flow_view::{join, name, summary};
 use crate::view::{cut, detail, short};
@@ -56,6 +56,13 @@ pub fn draw(graph: &Graph, now: Ms) -> Vec<String> {
         lines.push(format!("… and {} more nodes; --limit draws more", nodes - graph.members.len() as u64));
     }
     lines
+}
+
+/// The signs of all nodes on one line, level by level.
+pub fn line(graph: &Graph) -> String {
+    let levels = levels(&graph.members, &inbound(&graph.edges));
+    let signs = levels.iter().map(|level| level.iter().map(|it| sign(it)).collect::<String>());
+    signs.collect::<Vec<_>>().join(" → ")
 }
 
 struct Row {
@@ -187,7 +194,12 @@ fn told(member: &Execution, now: Ms) -> String {
             let started = member.live.attempt.as_ref().map_or(end.at, |attempt| attempt.started_at);
             format!("took {}", short(end.at - started))
         }
-        State::Ended(end) if end.error.is_none() => end.reason.to_string(),
+        State::Ended(end) if end.error.is_none() => match end.reason {
+            Reason::SiblingQuorumSatisfied => "not needed any more".to_owned(),
+            Reason::SiblingQuorumImpossible => "of no use any more".to_owned(),
+            Reason::DependenciesImpossible => "can never start".to_owned(),
+            reason => reason.to_string(),
+        },
         _ => detail(member, now),
     };
     format!("{tries}{text}").trim_end().to_owned()

@@ -70,7 +70,8 @@ impl Engine {
         FlowId::from_parts(now, flow.route(), self.random())
     }
 
-    /// The result of a flow as JSON: that of its only sink, or those of its completed sinks by their names.
+    /// The result of a flow as JSON: that of the member at its end, or, if it has several ends, those by their
+    /// names. An end has completed, and no completed member comes after it.
     pub async fn flow_result(&self, flow: FlowId) -> Result<Payload, Failure> {
         let result = flow_result(&**self.store(), flow).await.map_err(unavailable)?;
         Ok(Payload::json(Box::<str>::from(result).into_string()))

@@ -9,7 +9,7 @@
 //! A name that several edges of a node have stands for a list in the order of the edges, unless the node needs only
 //! one of them. The first members of a child flow are given what its node is given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use ff_core::flow::{Edge, Join, ListKey};
@@ -82,31 +82,45 @@ async fn results_for(store: &dyn Store, node: &Execution) -> Result<BTreeMap<Str
     Ok(lists.into_iter().map(one_or_all).collect())
 }
 
-/// The result of a flow: that of its only sink, or those of its sinks by their names.
+/// The result of a flow: that of the member at its end, or, if it has several ends, those by their names.
 pub(crate) async fn flow_result(store: &dyn Store, flow: FlowId) -> Result<Value, StoreError> {
-    let (_, members) = read_all(store, ListKey::Members(flow)).await?;
-    let sinks = members.iter().filter(|it| it.node().is_some_and(|node| node.dependents == 0));
-    let sinks: Vec<_> = sinks.collect();
-    let completed: Vec<_> = sinks.iter().filter(|it| it.public_state() == PublicState::Completed).collect();
-    let mut results = Vec::with_capacity(completed.len());
-    for sink in &completed {
-        results.push(match sink.child_flow() {
+    let ends = ends(store, flow).await?;
+    let mut results = Vec::with_capacity(ends.len());
+    for end in &ends {
+        results.push(match end.child_flow() {
             Some(child) => Box::pin(flow_result(store, child)).await?,
             None => {
-                let key = PayloadKey { execution: sink.id, slot: Slot::Result };
+                let key = PayloadKey { execution: end.id, slot: Slot::Result };
                 value(store.payloads(vec![key]).await?.pop().flatten().as_ref())
             }
         });
     }
-    if sinks.len() == 1 {
+    if ends.len() <= 1 {
         return Ok(results.pop().unwrap_or_else(null));
     }
-    let name = |it: &Execution| {
-        let name = it.spec.member.as_ref().and_then(|member| member.name.as_ref());
-        name.map_or_else(|| it.id.to_string(), |name| name.to_string())
-    };
-    let named: BTreeMap<String, Value> = completed.iter().map(|it| name(it)).zip(results).collect();
+    let name = |it: &Execution| it.node_name().map_or_else(|| it.id.to_string(), |name| name.to_string());
+    let named: BTreeMap<String, Value> = ends.iter().map(|it| name(it)).zip(results).collect();
     Ok(to_raw_value(&named).unwrap_or_else(|_| null()))
+}
+
+/// The members that completed and that no completed member comes after. What was there for a failure that did not
+/// happen hides nothing.
+async fn ends(store: &dyn Store, flow: FlowId) -> Result<Vec<Arc<Execution>>, StoreError> {
+    let (_, members) = read_all(store, ListKey::Members(flow)).await?;
+    let completed = |it: &&Arc<Execution>| it.public_state() == PublicState::Completed;
+    let mut followers: HashMap<ExecutionId, u32> = members
+        .iter()
+        .filter(completed)
+        .map(|it| (it.id, it.node().map_or(0, |node| node.dependents)))
+        .collect();
+    // Whatever did not complete takes itself out of what its upstreams are followed by.
+    for other in members.iter().filter(|it| !completed(it)) {
+        let (edges, _) = read_all(store, ListKey::Upstream(other.id)).await?;
+        for edge in edges {
+            followers.entry(edge.key.upstream).and_modify(|count| *count = count.saturating_sub(1));
+        }
+    }
+    Ok(members.into_iter().filter(|it| followers.get(&it.id) == Some(&0)).collect())
 }
 
 async fn record(store: &dyn Store, id: ExecutionId) -> Result<Option<Arc<Execution>>, StoreError> {

@@ -3,7 +3,7 @@
 use ff_core::attempt::TaskError;
 use ff_core::rejection::Invalid;
 use ff_core::state::Reason;
-use ff_core::{ExecutionId, PublicState, Rejection};
+use ff_core::{ExecutionId, FlowId, PublicState, Rejection};
 use ff_engine::Failure;
 use ff_engine::cursor::BadCursor;
 use ff_engine::subscription::SubscribeError;
@@ -43,6 +43,9 @@ pub enum Error {
     /// The result is not what the caller takes it for.
     #[error("the result of execution {execution} is not a {wanted}: {problem}")]
     UnexpectedResult { execution: ExecutionId, wanted: &'static str, problem: String },
+    /// The result of a flow is not what the caller takes it for.
+    #[error("the result of flow {flow} is not a {wanted}: {problem}")]
+    UnexpectedFlowResult { flow: FlowId, wanted: &'static str, problem: String },
     /// The place in the event log cannot be used.
     #[error(transparent)]
     Cursor(#[from] BadCursor),
@@ -96,7 +99,7 @@ impl Error {
             Error::Invalid(_) => "invalid",
             Error::Rejected(rejection) => rejection.code(),
             Error::NotCompleted(_) | Error::FlowNotCompleted(_) => "not_completed",
-            Error::UnexpectedResult { .. } => "unexpected_result",
+            Error::UnexpectedResult { .. } | Error::UnexpectedFlowResult { .. } => "unexpected_result",
             Error::Cursor(cursor) => cursor.code(),
             Error::Store(_) => "store",
             Error::Busy { .. } => "busy",

@@ -38,8 +38,8 @@ pub use events::{Events, Seen, Watch};
 pub use fabric::{Count, Fabric, connect, connect_with};
 pub use failure::{Fatal, RetryAfter, Retryable, TaskFailure};
 pub use flow::{
-    Culprit, Drawing, Expansion, FlowBuilder, FlowCancelled, FlowList, FlowNotCompleted, FlowPage, FlowRun,
-    Growth, Node, Upstream, Upstreams,
+    ChildFlow, Culprit, Drawing, Expansion, FlowBuilder, FlowCancelled, FlowList, FlowNotCompleted, FlowPage,
+    FlowRun, Growth, Node, Upstream, Upstreams,
 };
 pub use handler::{IntoOutcome, Outcome};
 pub use letter::Letter;

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::problem::Problem;
 use crate::settings::Settings;
 
-/// See it work: retries, a killed worker and its recovery, priorities, a deadline, a cancel, in a few seconds
+/// See it work: retries, a killed worker and its recovery, priorities, a deadline, a cancel, a flow, in a few seconds
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   flowfabric demo

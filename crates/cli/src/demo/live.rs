@@ -47,6 +47,13 @@ impl Live {
         }
     }
 
+    /// A picture of a part, on one line.
+    pub fn draw(&self, part: Part, line: &str) {
+        if let How::Bars { bars, .. } = &self.how {
+            bars.iter().filter(|(it, _)| *it == part).for_each(|(_, bar)| bar.set_message(line.to_owned()));
+        }
+    }
+
     /// Leaves the bars as they are.
     pub fn finish(&self) {
         if let How::Bars { bars, .. } = &self.how {

@@ -4,11 +4,13 @@
 //! | to read about | open |
 //! |---|---|
 //! | what happens, part by part | `parts.rs` |
+//! | the part that is a flow | `flow.rs` |
 //! | the worker that is killed | `doomed.rs` |
 //! | what is shown meanwhile | `live.rs` |
 //! | the counts and the table at the end | `report.rs` |
 
 pub mod doomed;
+mod flow;
 mod live;
 mod parts;
 mod report;

@@ -11,6 +11,7 @@ use flowfabric::{
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
+use super::flow::flow;
 use super::{Stage, doomed};
 use crate::problem::Problem;
 
@@ -29,10 +30,11 @@ pub enum Part {
     Deadline,
     Cancel,
     Routing,
+    Flow,
 }
 
 impl Part {
-    pub const ALL: [Part; 8] = [
+    pub const ALL: [Part; 9] = [
         Part::Work,
         Part::Retries,
         Part::BadInput,
@@ -41,6 +43,7 @@ impl Part {
         Part::Deadline,
         Part::Cancel,
         Part::Routing,
+        Part::Flow,
     ];
 
     pub fn word(self) -> &'static str {
@@ -53,6 +56,7 @@ impl Part {
             Part::Deadline => "deadline",
             Part::Cancel => "cancel",
             Part::Routing => "routing",
+            Part::Flow => "flow",
         }
     }
 
@@ -70,6 +74,7 @@ impl Part {
             Part::Deadline => "deadline",
             Part::Cancel => "cancel",
             Part::Routing => "routing",
+            Part::Flow => "flow",
         }
     }
 
@@ -83,6 +88,7 @@ impl Part {
             Part::Deadline => "nobody takes them in time",
             Part::Cancel => "one waits, one runs",
             Part::Routing => "only for a worker that has gpu",
+            Part::Flow => "fan-out, quorum, losers",
         }
     }
 
@@ -96,17 +102,27 @@ impl Part {
             Part::Priorities => 12 + URGENT,
             Part::Deadline | Part::Cancel => 2,
             Part::Routing => 3,
+            Part::Flow => 9,
         }
     }
 
-    /// How all of its executions must end.
-    pub fn ends_as(self) -> PublicState {
-        match self {
+    /// How its executions must end, and how many of them so.
+    pub fn ends_as(self) -> Vec<(PublicState, u64)> {
+        let state = match self {
             Part::BadInput => PublicState::Failed,
             Part::Deadline => PublicState::Expired,
             Part::Cancel => PublicState::Cancelled,
+            // Two mirrors are not needed, and nobody has to be called.
+            Part::Flow => {
+                return vec![
+                    (PublicState::Completed, 6),
+                    (PublicState::Cancelled, 2),
+                    (PublicState::Skipped, 1),
+                ];
+            }
             _ => PublicState::Completed,
-        }
+        };
+        vec![(state, self.count())]
     }
 }
 
@@ -116,6 +132,16 @@ pub struct Verdict {
     pub part: Part,
     pub ok: bool,
     pub detail: String,
+    /// More about it, for programs.
+    pub facts: Option<Value>,
+    /// It as a picture, line by line.
+    pub drawing: Vec<String>,
+}
+
+impl Verdict {
+    pub fn new(part: Part, ok: bool, detail: String) -> Verdict {
+        Verdict { part, ok, detail, facts: None, drawing: Vec::new() }
+    }
 }
 
 /// Plays all parts at the same time.
@@ -132,9 +158,10 @@ pub async fn all(stage: &Stage) -> Result<Vec<Verdict>, Problem> {
         deadline(stage),
         cancel(stage),
         routing(stage),
+        flow(stage),
     )?;
-    let (work, retries, bad_input, loss, priorities, deadline, cancel, routing) = played;
-    Ok(vec![work, retries, bad_input, loss, priorities, deadline, cancel, routing])
+    let (work, retries, bad_input, loss, priorities, deadline, cancel, routing, flow) = played;
+    Ok(vec![work, retries, bad_input, loss, priorities, deadline, cancel, routing, flow])
 }
 
 // ---- workers ---------------------------------------------------------------------------------------------
@@ -170,7 +197,7 @@ async fn render(_: Context, _: Value) -> Result<&'static str, TaskFailure> {
 }
 
 /// Stands for work that takes its time.
-async fn pause(ms: u64) {
+pub async fn pause(ms: u64) {
     tokio::time::sleep(Duration::from_millis(ms)).await;
 }
 
@@ -191,7 +218,8 @@ async fn ended(part: Part, runs: &[Run]) -> Result<(bool, Vec<Vec<Attempt>>), Pr
     let mut attempts = Vec::with_capacity(runs.len());
     for run in runs {
         let ended = run.wait().await?;
-        as_expected &= ended.execution.public_state() == part.ends_as();
+        let state = ended.execution.public_state();
+        as_expected &= part.ends_as().iter().any(|(it, _)| *it == state);
         attempts.push(run.attempts().await?);
     }
     Ok((as_expected, attempts))
@@ -224,7 +252,7 @@ async fn work(stage: &Stage) -> Result<Verdict, Problem> {
     let workers: BTreeSet<&str> = attempts.iter().flatten().map(|it| it.worker.as_str()).collect();
     let detail =
         format!("by {} workers; one was submitted twice with the same key and ran once", workers.len());
-    Ok(Verdict { part, ok: good && same && workers.len() == 3, detail })
+    Ok(Verdict::new(part, good && same && workers.len() == 3, detail))
 }
 
 async fn retries(stage: &Stage) -> Result<Verdict, Problem> {
@@ -242,7 +270,7 @@ async fn retries(stage: &Stage) -> Result<Verdict, Problem> {
         attempts.iter().all(|it| it.windows(2).map(gap).zip([300, 600]).all(|(gap, min)| gap >= min));
     stage.live.say("flaky work succeeded at its third try, after pauses of 0.3 s and 0.6 s");
     let detail = "3 tries each, with a backoff of 300 ms and 600 ms".to_owned();
-    Ok(Verdict { part, ok: good && thrice && paused, detail })
+    Ok(Verdict::new(part, good && thrice && paused, detail))
 }
 
 async fn bad_input(stage: &Stage) -> Result<Verdict, Problem> {
@@ -252,7 +280,8 @@ async fn bad_input(stage: &Stage) -> Result<Verdict, Problem> {
     let execution = runs[0].get().await?;
     let error = execution.end().and_then(|end| end.error.as_ref()).map_or("", |error| &error.message);
     let ok = good && attempts[0].len() == 1 && execution.reason() == Reason::FatalError;
-    Ok(Verdict { part, ok, detail: format!("1 try of 5, because a fatal error is not tried again: {error}") })
+    let detail = format!("1 try of 5, because a fatal error is not tried again: {error}");
+    Ok(Verdict::new(part, ok, detail))
 }
 
 async fn worker_loss(stage: &Stage) -> Result<Verdict, Problem> {
@@ -293,7 +322,7 @@ async fn worker_loss(stage: &Stage) -> Result<Verdict, Problem> {
         "process {pid} was killed; all were recovered within {:.1} s, long before the leases end",
         recovered.as_secs_f64()
     );
-    Ok(Verdict { part, ok: good && handed_over, detail })
+    Ok(Verdict::new(part, good && handed_over, detail))
 }
 
 async fn transfer_done(_: Context, _: Value) -> Result<&'static str, TaskFailure> {
@@ -337,7 +366,7 @@ async fn priorities(stage: &Stage) -> Result<Verdict, Problem> {
     stage.live.say(&format!("{URGENT} urgent orders, submitted last, were taken first"));
     let (good, _) = ended(part, &runs).await?;
     let detail = format!("{URGENT} urgent ones were submitted last and started first");
-    Ok(Verdict { part, ok: good && overtook, detail })
+    Ok(Verdict::new(part, good && overtook, detail))
 }
 
 async fn deadline(stage: &Stage) -> Result<Verdict, Problem> {
@@ -351,7 +380,7 @@ async fn deadline(stage: &Stage) -> Result<Verdict, Problem> {
     }
     stage.live.say(&format!("work that nobody took expired at its deadline of {} s", DEADLINE.as_secs()));
     let detail = format!("their deadline of {} s passed before a worker took them", DEADLINE.as_secs());
-    Ok(Verdict { part, ok: good && passed && attempts.iter().all(Vec::is_empty), detail })
+    Ok(Verdict::new(part, good && passed && attempts.iter().all(Vec::is_empty), detail))
 }
 
 async fn cancel(stage: &Stage) -> Result<Verdict, Problem> {
@@ -373,7 +402,7 @@ async fn cancel(stage: &Stage) -> Result<Verdict, Problem> {
         .iter()
         .any(|it| it.end.as_ref().is_some_and(|end| end.outcome == AttemptOutcome::Cancelled));
     let detail = "one before it started, one while it ran".to_owned();
-    Ok(Verdict { part, ok: good && handler_stopped && attempts[0].is_empty(), detail })
+    Ok(Verdict::new(part, good && handler_stopped && attempts[0].is_empty(), detail))
 }
 
 async fn routing(stage: &Stage) -> Result<Verdict, Problem> {
@@ -390,5 +419,5 @@ async fn routing(stage: &Stage) -> Result<Verdict, Problem> {
     let routed = attempts.iter().flatten().all(|it| it.worker.as_str() == "gpu-1");
     stage.live.say("a worker that has gpu came and took it");
     let detail = "waited until a worker with the capability came".to_owned();
-    Ok(Verdict { part, ok: good && routed && untouched && why.reason == "no_capable_worker", detail })
+    Ok(Verdict::new(part, good && routed && untouched && why.reason == "no_capable_worker", detail))
 }

@@ -22,8 +22,13 @@ pub struct Report {
 impl Report {
     pub async fn gather(fabric: &Fabric, verdicts: Vec<Verdict>, took: Duration) -> Result<Report, Problem> {
         let mut ended: BTreeMap<(&'static str, PublicState), u64> = BTreeMap::new();
-        let states =
-            [PublicState::Completed, PublicState::Failed, PublicState::Cancelled, PublicState::Expired];
+        let states = [
+            PublicState::Completed,
+            PublicState::Failed,
+            PublicState::Cancelled,
+            PublicState::Expired,
+            PublicState::Skipped,
+        ];
         let names = ["submitted", "attempts", "retries", "leases_lost", "recovered"];
         let words = names.into_iter().chain(states.into_iter().map(PublicState::word));
         let mut counts: BTreeMap<&'static str, u64> = words.map(|word| (word, 0)).collect();
@@ -59,7 +64,7 @@ impl Report {
 
     /// Everything ended as it should, by the parts' own checks and by the numbers in the store.
     fn is_ok(&self, verdict: &Verdict) -> bool {
-        verdict.ok && self.ended(verdict.part).eq([(verdict.part.ends_as(), verdict.part.count())])
+        verdict.ok && self.ended(verdict.part).eq(verdict.part.ends_as())
     }
 
     fn all_ok(&self) -> bool {
@@ -90,13 +95,19 @@ impl Report {
     fn document(&self, kept: Option<&str>) -> Value {
         let part = |verdict: &Verdict| {
             let states = self.ended(verdict.part).map(|(state, n)| (state.word().to_owned(), json!(n)));
-            json!({
+            let expected =
+                verdict.part.ends_as().into_iter().map(|(state, n)| (state.word().to_owned(), json!(n)));
+            let mut value = json!({
                 "part": verdict.part.word(),
                 "ok": self.is_ok(verdict),
-                "expected": { verdict.part.ends_as().word(): verdict.part.count() },
+                "expected": expected.collect::<serde_json::Map<_, _>>(),
                 "ended": states.collect::<serde_json::Map<_, _>>(),
                 "detail": verdict.detail,
-            })
+            });
+            if let Some(facts) = &verdict.facts {
+                value["facts"] = facts.clone();
+            }
+            value
         };
         json!({
             "ok": self.all_ok(),
@@ -108,6 +119,10 @@ impl Report {
     }
 
     fn print_table(&self) -> Result<(), Problem> {
+        for verdict in self.verdicts.iter().filter(|it| !it.drawing.is_empty()) {
+            view::line(&format!("\nThe {}, as `flowfabric flow graph` draws it:\n", verdict.part.title()))?;
+            view::line(&verdict.drawing.join("\n"))?;
+        }
         view::line("")?;
         let mut table = view::table(&["", "what", "ended as", "how"]);
         for verdict in &self.verdicts {
@@ -136,6 +151,7 @@ fn print_next(kept: Option<&str>) -> Result<(), Problem> {
         Some(url) => {
             view::line(&format!("The store is kept: {url}\n\nTry next:"))?;
             view::line(&format!("  flowfabric --store {url} list --tag {TAG}=worker_loss"))?;
+            view::line(&format!("  flowfabric --store {url} flow list"))?;
             view::line(&format!(
                 "  flowfabric --store {url} tail --from beginning --family operator --timeout 1s"
             ))?;

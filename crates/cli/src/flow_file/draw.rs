@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flowfabric::{Backoff, Fabric, FlowBuilder, Ms, Node, Submission, Upstream};
+use flowfabric::{Backoff, Drawing, Fabric, FlowBuilder, Ms, Node, Submission, Upstream};
 
 use super::Fault;
 use super::fields::{At, Fields, nearest};
@@ -25,7 +25,7 @@ const RUNS: &[&str] = &[
 ];
 const WAITS: &[&str] =
     &["after", "on_failure", "always", "inputs", "any_of", "quorum", "let_run", "hedge", "open"];
-const NODE: &[&str] = &["kind", "input"];
+const NODE: &[&str] = &["kind", "input", "flow"];
 
 /// A flow and its nodes by name.
 type Drawn = (FlowBuilder, Vec<(String, Node)>);
@@ -48,25 +48,50 @@ pub fn draw(tree: &Tree, fabric: &Fabric) -> Result<Drawn, Fault> {
     let defaults = fields.get("defaults").map(|it| it.fields(RUNS)).transpose()?;
     let listed = tree.entry("nodes").map(|tree| At { tree, path: "nodes".to_owned() });
     let listed = listed.ok_or_else(|| missing("nodes", "it holds the nodes by their names"))?;
+    let nodes = draw_nodes(&flow, &listed, defaults.as_ref())?;
+    Ok((flow, nodes))
+}
+
+fn draw_nodes(
+    flow: &Drawing,
+    listed: &At<'_>,
+    defaults: Option<&Fields<'_>>,
+) -> Result<Vec<(String, Node)>, Fault> {
     let allowed = [NODE, RUNS, WAITS].concat();
     let mut nodes = Vec::new();
     let mut waits = Vec::new();
     for (name, at) in listed.entries()? {
         let fields = at.fields(&allowed)?;
         let kind = fields.get("kind").map_or(Ok(name), At::text)?;
-        let input = at.tree.entry("input").map_or(serde_json::Value::Null, Tree::value);
-        let mut work = Submission::new(kind, &input);
-        for fields in defaults.iter().chain([&fields]) {
-            work = runs(work, fields)?;
-        }
-        let node = flow.add(work).name(name);
+        let node = match fields.get("flow") {
+            None => {
+                let input = at.tree.entry("input").map_or(serde_json::Value::Null, Tree::value);
+                let work = Submission::new(kind, &input);
+                let work = defaults.map_or(Ok(work.clone()), |defaults| runs(work, defaults))?;
+                flow.add(runs(work, &fields)?)
+            }
+            Some(inner) => {
+                if let Some(own) = NODE
+                    .iter()
+                    .chain(RUNS)
+                    .filter(|it| **it != "flow" && **it != "kind")
+                    .find_map(|it| fields.get(it))
+                {
+                    return Err(own.fault("goes with a node that a worker runs; the nodes of a flow say it"));
+                }
+                let child = flow.child(kind);
+                draw_nodes(&child, inner, defaults)?;
+                child.as_node()
+            }
+        };
+        let node = node.name(name);
         nodes.push((name.to_owned(), node.clone()));
         waits.push((node, fields));
     }
     for (node, fields) in waits {
         connect(node, &fields, &nodes)?;
     }
-    Ok((flow, nodes))
+    Ok(nodes)
 }
 
 /// `key: text` pairs.

@@ -140,6 +140,14 @@ mod tests {
                 "kind: a b\nnodes: {}\n",
                 "f:1:7: kind contains ' '; allowed are printable characters without blanks and commas",
             ),
+            (
+                "kind: a\nnodes:\n  x:\n    flow:\n      y: { after: z }\n  z: {}\n",
+                "f:5:19: nodes.x.flow.y.after names \"z\"; there is no such node",
+            ),
+            (
+                "kind: a\nnodes:\n  x:\n    input: 1\n    flow: { y: {} }\n",
+                "f:4:12: nodes.x.input goes with a node that a worker runs; the nodes of a flow say it",
+            ),
             ("kind: [a\nnodes: {}\n", "f:2:6: illegal placement of ':' indicator"),
             ("", "f:1:1: holds nothing; a flow has a kind and nodes"),
             ("a: &x [*x]\n", "f:1:8: an alias stands inside of what it names, or names nothing"),
@@ -149,7 +157,7 @@ mod tests {
         }
         let json =
             "{\n\t\"kind\": \"a\",\n\t\"nodes\": {\"x\": {\"input\": \"\\ud83d\\ude00\"}, \"y\": 5}\n}";
-        assert_eq!(fault(json, Format::Json).await, "f:3:47: nodes.y is a number; an object is needed here");
+        assert_eq!(fault(json, Format::Json).await, "f:3:49: nodes.y is a number; an object is needed here");
         assert_eq!(fault("{\"kind\": a}", Format::Json).await, "f:1:10: expected value");
     }
 }

@@ -24,12 +24,6 @@ pub struct Place {
     pub column: usize,
 }
 
-impl From<Marker> for Place {
-    fn from(marker: Marker) -> Place {
-        Place { line: marker.line(), column: marker.col() + 1 }
-    }
-}
-
 #[derive(Clone, Debug)]
 pub struct Tree {
     pub place: Place,
@@ -98,8 +92,8 @@ impl Tree {
 }
 
 pub fn parse(text: &str, format: Format) -> Result<Tree, Fault> {
-    let text = match format {
-        Format::Yaml => text.to_owned(),
+    let (text, shortened) = match format {
+        Format::Yaml => (text.to_owned(), Vec::new()),
         Format::Json => {
             // What is wrong with JSON is told by those who know it best.
             if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
@@ -111,13 +105,19 @@ pub fn parse(text: &str, format: Format) -> Result<Tree, Fault> {
             without_surrogates(text)
         }
     };
-    let mut reader = Reader { parser: Parser::new_from_str(&text), anchors: HashMap::new(), items: 0 };
+    let parser = Parser::new_from_str(&text);
+    let mut reader = Reader { parser, shortened, anchors: HashMap::new(), items: 0 };
     reader.document()
 }
 
-/// YAML takes all of JSON but characters that are written as two escapes; those are put in as they are.
-fn without_surrogates(json: &str) -> String {
+/// How many letters two escapes are longer than the character they stand for.
+const SHORTER: usize = 11;
+
+/// YAML takes all of JSON but characters that are written as two escapes; those are put in as they are. Comes with
+/// the places at which the text became shorter by that.
+fn without_surrogates(json: &str) -> (String, Vec<Place>) {
     let mut text = String::with_capacity(json.len());
+    let mut shortened = Vec::new();
     let mut rest = json;
     while let Some(at) = rest.find('\\') {
         let (before, escape) = rest.split_at(at);
@@ -129,7 +129,9 @@ fn without_surrogates(json: &str) -> String {
         let taken = match &whole {
             Some(character) => {
                 text.push_str(character);
-                12
+                let line = text.rsplit('\n').next().unwrap_or_default();
+                shortened.push(Place { line: text.matches('\n').count() + 1, column: line.chars().count() });
+                SHORTER + 1
             }
             None => {
                 let taken = 1 + escape[1..].chars().next().map_or(0, char::len_utf8);
@@ -139,21 +141,29 @@ fn without_surrogates(json: &str) -> String {
         };
         rest = &escape[taken..];
     }
-    text + rest
+    (text + rest, shortened)
 }
 
 struct Reader<'t> {
     parser: Parser<'t, saphyr_parser::StrInput<'t>>,
+    shortened: Vec<Place>,
     /// What names stand for; nothing while it is being read.
     anchors: HashMap<usize, Tree>,
     items: usize,
 }
 
 impl<'t> Reader<'t> {
+    /// Where it stands in the file.
+    fn place(&self, marker: Marker) -> Place {
+        let (line, column) = (marker.line(), marker.col() + 1);
+        let before = self.shortened.iter().filter(|it| it.line == line && it.column < column).count();
+        Place { line, column: column + SHORTER * before }
+    }
+
     fn next(&mut self) -> Result<(Event<'t>, Place), Fault> {
         match self.parser.next() {
-            Some(Ok((event, span))) => Ok((event, span.start.into())),
-            Some(Err(error)) => Err(Fault::new((*error.marker()).into(), "", error.info())),
+            Some(Ok((event, span))) => Ok((event, self.place(span.start))),
+            Some(Err(error)) => Err(Fault::new(self.place(*error.marker()), "", error.info())),
             None => Ok((Event::StreamEnd, Place { line: 1, column: 1 })),
         }
     }

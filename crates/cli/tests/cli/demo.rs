@@ -1,5 +1,7 @@
 //! The demonstration ends by itself and says what happened.
 
+use serde_json::json;
+
 use crate::stand::Stand;
 
 #[test]
@@ -9,19 +11,26 @@ fn the_demonstration_prints_one_document_with_the_counts() {
     assert_eq!(shown["ok"], true, "{shown:#}");
     let counts = &shown["counts"];
     for (name, want) in [
-        ("submitted", 273),
-        ("completed", 268),
+        ("submitted", 282),
+        ("completed", 274),
         ("failed", 1),
-        ("cancelled", 2),
+        ("cancelled", 4),
         ("expired", 2),
-        ("retries", 12),
+        ("skipped", 1),
+        ("retries", 13),
         ("leases_lost", 4),
         ("recovered", 4),
     ] {
         assert_eq!(counts[name], want, "{name}");
     }
+    let flow = shown["parts"].as_array().unwrap().iter().find(|it| it["part"] == "flow").unwrap();
+    assert_eq!(flow["facts"]["cancelled_losers"], json!(["mirror-4", "mirror-5"]), "{flow:#}");
+    assert_eq!(flow["facts"]["retried"], json!(["mirror-2"]));
+    assert_eq!(flow["facts"]["nodes"]["publish"], "completed");
     let url = shown["store"].as_str().unwrap();
-    assert_eq!(stand.json(["--store", url, "list", "--count"])["count"], 273);
+    let drawn = stand.ok(["--store", url, "flow", "graph", flow["facts"]["id"].as_str().unwrap()]);
+    assert!(drawn.contains("3 of 5 ◀ mirror-1 ✔, mirror-2 ✔, mirror-3 ✔, mirror-4 ⊘, mirror-5 ⊘"), "{drawn}");
+    assert_eq!(stand.json(["--store", url, "list", "--count"])["count"], 282);
 
     let again = stand.run(["demo", "--keep", "kept"]);
     assert_eq!(again.code, 2);
@@ -32,8 +41,17 @@ fn the_demonstration_prints_one_document_with_the_counts() {
 fn people_see_it_progress_and_what_to_try_next() {
     let said = Stand::new().run(["demo"]);
     assert_eq!(said.code, 0, "{said:?}");
-    for line in ["was killed (SIGKILL)", "recovered", "urgent", "deadline", "third try", "cancelled"] {
+    for line in [
+        "was killed (SIGKILL)",
+        "recovered",
+        "urgent",
+        "deadline",
+        "third try",
+        "cancelled",
+        "mirrors agreed",
+    ] {
         assert!(said.err.contains(line), "{line}: {}", said.err);
     }
-    assert!(said.out.contains("273 executions") && said.out.contains("Try next:"), "{}", said.out);
+    assert!(said.out.contains("↷ alarm"), "the flow is drawn: {}", said.out);
+    assert!(said.out.contains("282 executions") && said.out.contains("Try next:"), "{}", said.out);
 }

@@ -6,6 +6,7 @@
 mod bad_input;
 mod bench;
 mod demo;
+mod flows;
 mod help;
 mod operations;
 mod postgres;

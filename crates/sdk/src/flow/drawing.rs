@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ff_core::{ExecutionId, FlowId};
 use serde::Serialize;
 
+use super::child::ChildFlow;
 use super::node::{Node, Upstreams};
 use super::sketch::Sketch;
 use crate::{Fabric, Submission};
@@ -57,6 +58,15 @@ impl Drawing {
         let id = self.fabric.engine().new_member_id(self.fabric.wall(), self.flow);
         self.sketch().add(id, kind, work);
         Node::new(self.clone(), id)
+    }
+
+    /// Adds a node that is a flow of its own; `kind` is what sort of flow.
+    pub fn child(&self, kind: &str) -> ChildFlow {
+        let id = self.fabric.engine().new_child_id(self.fabric.wall(), self.flow);
+        let inner = Drawing::new(&self.fabric, id);
+        let node = self.draw(kind, Submission::new(kind, &()));
+        self.sketch().edit(node.id(), |draft| draft.child = Some(inner.clone()));
+        ChildFlow::new(inner, node)
     }
 
     /// A handle on a node that is in the flow already.

@@ -3,6 +3,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | drawing a graph | [`FlowBuilder`], [`Node`], [`Upstream`] |
+//! | a node that is a flow | [`ChildFlow`] |
 //! | what is checked before anything is sent | `sketch` |
 //! | how more than one call's worth is sent | `parts` |
 //! | a flow that exists | [`FlowRun`], and [`Growth`] to add to it |
@@ -11,6 +12,7 @@
 //! | finding flows | [`FlowList`] |
 
 mod builder;
+mod child;
 mod drawing;
 mod expansion;
 mod growth;
@@ -23,6 +25,7 @@ mod run;
 mod sketch;
 
 pub use builder::FlowBuilder;
+pub use child::ChildFlow;
 pub use drawing::Drawing;
 pub use expansion::Expansion;
 pub use growth::Growth;

@@ -2,19 +2,15 @@
 
 use ff_core::attempt::TaskError;
 use ff_core::flow::FlowState;
-use ff_core::payload::{PayloadKey, Slot};
 use ff_core::query::{Filter, Order, PageAsk};
 use ff_core::state::Reason;
-use ff_core::{Execution, ExecutionId, Flow, FlowId, Payload, PublicState};
-use ff_engine::flows::Direction;
-use rustc_hash::FxHashMap;
+use ff_core::{Execution, ExecutionId, Flow, FlowId, PublicState};
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
 use crate::error::described;
 use crate::{Error, Fabric};
 
-/// How many members or edges are read at once.
+/// How many members are looked at for the message.
 const PAGE: usize = 1_000;
 
 /// How a flow ended that did not complete.
@@ -50,77 +46,12 @@ pub(super) async fn of<T: DeserializeOwned>(fabric: &Fabric, flow: &Flow) -> Res
         let ending = FlowNotCompleted { flow: flow.id, state: flow.state(), culprit };
         return Err(Error::FlowNotCompleted(Box::new(ending)));
     }
-    let ends = ends(fabric, flow).await?;
-    let keys: Vec<_> = ends.iter().map(|it| PayloadKey { execution: it.id, slot: Slot::Result }).collect();
-    let results = fabric.retried(|| fabric.engine().payloads(keys.clone())).await?;
-    let text = match (ends.as_slice(), results.as_slice()) {
-        ([], _) => "null".to_owned(),
-        ([one], [result]) => json(one, result.as_ref())?.get().to_owned(),
-        _ => {
-            let mut object = Vec::with_capacity(ends.len());
-            for (end, result) in ends.iter().zip(&results) {
-                let name = end.node_name().map_or_else(|| end.id.to_string(), |name| name.to_string());
-                let name = serde_json::Value::String(name);
-                object.push(format!("{name}:{}", json(end, result.as_ref())?.get()));
-            }
-            format!("{{{}}}", object.join(","))
-        }
-    };
-    serde_json::from_str(&text).map_err(|error| Error::UnexpectedResult {
-        execution: ends.first().map_or(ExecutionId(flow.id.0), |it| it.id),
+    let result = fabric.retried(|| fabric.engine().flow_result(flow.id)).await?;
+    serde_json::from_slice(&result.bytes).map_err(|error| Error::UnexpectedFlowResult {
+        flow: flow.id,
         wanted: std::any::type_name::<T>(),
         problem: error.to_string(),
     })
-}
-
-/// A result as JSON; `null` where there is none.
-fn json(end: &Execution, result: Option<&Payload>) -> Result<Box<RawValue>, Error> {
-    let bytes = result.map_or(&b"null"[..], |result| &result.bytes);
-    serde_json::from_slice(bytes).map_err(|error| Error::UnexpectedResult {
-        execution: end.id,
-        wanted: "JSON value",
-        problem: error.to_string(),
-    })
-}
-
-/// The completed members that no completed member comes after, in the order in which they were added.
-async fn ends(fabric: &Fabric, flow: &Flow) -> Result<Vec<Execution>, Error> {
-    let mut candidates = Vec::new();
-    // Of completed members with dependents, only those next to one that did not complete can be ends.
-    let mut others = Vec::new();
-    let mut inner = FxHashMap::default();
-    let mut after = 0;
-    loop {
-        let page = fabric.retried(|| fabric.engine().describe_flow(flow.id, after, PAGE)).await?;
-        for member in page.members {
-            let dependents = member.node().map_or(0, |node| node.dependents);
-            match (member.public_state(), dependents) {
-                (PublicState::Completed, 0) => candidates.push((*member).clone()),
-                (PublicState::Completed, _) => _ = inner.insert(member.id, (dependents, member)),
-                _ => others.push(member.id),
-            }
-        }
-        let Some(next) = page.next else { break };
-        after = next;
-    }
-    for other in others {
-        let mut after = 0;
-        loop {
-            let page = fabric.retried(|| fabric.engine().edges(other, Direction::In, after, PAGE)).await?;
-            for edge in page.edges {
-                if let Some((left, member)) = inner.get_mut(&edge.key.upstream) {
-                    *left -= 1;
-                    if *left == 0 {
-                        candidates.push((**member).clone());
-                    }
-                }
-            }
-            let Some(next) = page.next else { break };
-            after = next;
-        }
-    }
-    candidates.sort_by_key(|it: &Execution| it.spec.member.as_ref().map(|member| member.number));
-    Ok(candidates)
 }
 
 /// The first member that did not do what it should, for the message.

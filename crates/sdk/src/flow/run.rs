@@ -101,8 +101,8 @@ impl FlowRun {
     /// completed node comes after.
     ///
     /// # Errors
-    /// [`Error::FlowNotCompleted`] if it ended in any other way; [`Error::UnexpectedResult`] if the result is
-    /// not a `T`.
+    /// [`Error::FlowNotCompleted`] if it ended in any other way; [`Error::UnexpectedFlowResult`] if the result
+    /// is not a `T`.
     pub async fn result<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let flow = self.wait().await?;
         result::of(&self.fabric, &flow).await

@@ -3,13 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use ff_core::commands::{NewEdge, NewNode};
+use ff_core::commands::{NewChild, NewEdge, NewNode};
 use ff_core::flow::{Join, On, OnSatisfied};
 use ff_core::name::{FieldName, NodeName};
 use ff_core::rejection::Invalid;
-use ff_core::{ExecutionId, Ms};
+use ff_core::tags::Tags;
+use ff_core::{ExecutionId, Kind, Ms};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::drawing::Drawing;
 use super::growth::Try;
 use crate::{Error, Fabric, Submission};
 
@@ -41,6 +43,8 @@ pub(super) struct Draft {
     pub open: bool,
     /// One delay for all upstreams but the first, or one for each of them.
     pub hedge: Option<Vec<Ms>>,
+    /// It is a flow of its own.
+    pub child: Option<Drawing>,
 }
 
 /// Nodes and edges as they were drawn, and the first thing that was wrong.
@@ -72,7 +76,7 @@ pub(super) struct Plan {
 impl Sketch {
     pub fn add(&mut self, id: ExecutionId, kind: &str, work: Submission) {
         self.places.insert(id, self.drafts.len());
-        let (name, wait, hedge) = (None, None, None);
+        let (name, wait, hedge, child) = (None, None, None, None);
         self.drafts.push(Draft {
             id,
             kind: kind.to_owned(),
@@ -82,6 +86,7 @@ impl Sketch {
             let_run: false,
             open: false,
             hedge,
+            child,
         });
     }
 
@@ -319,8 +324,21 @@ impl Sketch {
             }
         };
         let create = draft.work.clone().member(fabric, draft.id).map_err(|error| named(error, &name))?;
-        Ok(NewNode { name: Some(name), join, open: draft.open, hedge, ..NewNode::new(create) })
+        let child = draft.child.as_ref().map(|child| self::child(child, &create.kind, fabric)).transpose();
+        let child = child.map_err(|error| named(error, &name))?.map(Box::new);
+        Ok(NewNode { create, name: Some(name), join, open: draft.open, hedge, child })
     }
+}
+
+/// The flow that a node is.
+fn child(drawing: &Drawing, kind: &Kind, fabric: &Fabric) -> Result<NewChild, Error> {
+    let plan = drawing.sketch().plan(fabric)?;
+    if !plan.loose.is_empty() {
+        return Err(Error::invalid("edge", "leads out of a child flow; join its node instead"));
+    }
+    let (nodes, edges): (Vec<_>, Vec<_>) = plan.nodes.into_iter().map(|it| (it.node, it.edges)).unzip();
+    let (id, kind, edges) = (drawing.flow(), kind.clone(), edges.concat());
+    Ok(NewChild { id, kind, tags: Tags::default(), nodes, edges, sealed: true })
 }
 
 /// Says which node it is about.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flowfabric::{Fabric, FlowId, FlowRun, FlowState, Graph as Drawn, Start};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::watch::sleep;
 use super::{exit_of, late};
@@ -52,7 +52,8 @@ impl Graph {
     async fn show(self, fabric: Fabric, json: bool) -> Result<(), Problem> {
         let run = fabric.flow_run(self.id);
         if !self.watch {
-            return print(&run.graph(self.limit).await?, json, "");
+            let drawn = run.graph(self.limit).await?;
+            return if json { view::document(&value(&drawn)) } else { print(&drawn, "") };
         }
         tokio::select! {
             biased;
@@ -70,7 +71,7 @@ impl Graph {
         loop {
             let drawn = run.graph(self.limit).await?;
             if shown.as_ref() != Some(&drawn) {
-                print(&drawn, json, clear)?;
+                if json { view::json_line(&value(&drawn)) } else { print(&drawn, clear) }?;
             }
             if drawn.flow.live.end.is_some() {
                 return Ok(drawn.flow.state());
@@ -90,13 +91,14 @@ impl Graph {
     }
 }
 
-fn print(drawn: &Drawn, json: bool, clear: &str) -> Result<(), Problem> {
-    if json {
-        let mut value = flow_view::value(&drawn.flow);
-        value["nodes"] = drawn.members.iter().map(|it| flow_view::member_value(it)).collect();
-        value["edges"] = drawn.edges.iter().map(|it| flow_view::edge_value(it)).collect();
-        value["more"] = json!(drawn.more);
-        return view::json_line(&value);
-    }
+fn value(drawn: &Drawn) -> Value {
+    let mut value = flow_view::value(&drawn.flow);
+    value["nodes"] = drawn.members.iter().map(|it| flow_view::member_value(it)).collect();
+    value["edges"] = drawn.edges.iter().map(|it| flow_view::edge_value(it)).collect();
+    value["more"] = json!(drawn.more);
+    value
+}
+
+fn print(drawn: &Drawn, clear: &str) -> Result<(), Problem> {
     view::line(&format!("{clear}{}", flow_graph::draw(drawn, parse::now()).join("\n")))
 }
