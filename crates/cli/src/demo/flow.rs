@@ -111,7 +111,7 @@ fn crew(stage: &Stage) -> Worker {
 /// The second fails at first, and the last two never come to an end.
 async fn mirror(ctx: Context, n: u32) -> Result<u32, TaskFailure> {
     match (n, ctx.attempt()) {
-        (2, 1) => Err(Retryable("connection reset").code("reset").into()),
+        (2, 1) => Err(Retryable("connection reset").code("reset")),
         (1..=QUORUM, _) => {
             tokio::time::sleep(Duration::from_millis(300 * u64::from(n))).await;
             Ok(n)

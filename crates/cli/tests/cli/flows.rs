@@ -70,7 +70,7 @@ fn a_flow_is_shown_listed_and_cancelled(stand: &Stand) {
         list["flows"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(ids(&[]).len(), 3);
-    assert_eq!(ids(&["--tag", "day=monday"]), [id.clone()]);
+    assert_eq!(ids(&["--tag", "day=monday"]), [id.as_str()]);
     assert_eq!(ids(&["--kind", "other", "--state", "running"]), [other["id"].as_str().unwrap()]);
     assert_eq!(ids(&["--until", "1h"]).len(), 0);
     assert_eq!(ids(&["--limit", "2", "--oldest-first"]).len(), 2);
