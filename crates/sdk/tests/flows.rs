@@ -170,6 +170,39 @@ async fn several_ends_give_an_object_by_their_names() {
     worker.stop().await;
 }
 
+#[derive(serde::Deserialize)]
+struct Priced {
+    currency: String,
+    inputs: Prices,
+}
+
+#[derive(serde::Deserialize)]
+struct Prices {
+    hotel: u64,
+    flights: Vec<u64>,
+}
+
+#[tokio::test]
+async fn results_arrive_under_their_names() {
+    let fabric = TestFabric::new().await;
+    let flow = fabric.flow("price");
+    let hotel = flow.node("price", &100);
+    let flights = [20, 30].map(|price| flow.node("price", &price));
+    let flights = flights.iter().map(|it| it.result_as("flights")).collect::<Vec<_>>();
+    let priced = serde_json::json!({ "currency": "NOK" });
+    flow.node("sum", &priced).input("hotel", &hotel).after(flights);
+    let run = flow.submit().await.unwrap();
+    let worker = Worker::new(&fabric).on("price", |_: Context, price: u64| async move { Ok(price) }).on(
+        "sum",
+        |_: Context, Priced { currency, inputs }: Priced| async move {
+            Ok(format!("{} {currency}", inputs.hotel + inputs.flights.iter().sum::<u64>()))
+        },
+    );
+    let worker = start(worker);
+    assert_eq!(run.result::<String>().await.unwrap(), "150 NOK");
+    worker.stop().await;
+}
+
 #[tokio::test]
 async fn a_failure_runs_what_is_for_it_and_the_flow_says_who_failed() {
     let fabric = TestFabric::new().await;
@@ -237,14 +270,13 @@ async fn a_flow_grows_until_it_is_sealed() {
     assert_eq!((grown.live.nodes, grown.live.edges, grown.live.revision), (4, 4, revision + 1));
 
     let late = run.grow().expected_revision(revision);
-    late.edge(head.result_as("head"), &join);
+    late.edge(head.ended(), &join);
     assert_eq!(late.submit().await.unwrap_err().code(), "revision_mismatch");
     let late = run.grow();
-    late.edge(head.result_as("head"), &join);
+    late.edge(head.ended(), &join);
     late.submit().await.unwrap();
     let edge = run.edge(head.id(), join.id()).await.unwrap();
-    assert_eq!((edge.on, edge.state()), (On::Success, EdgeState::Pending));
-    assert_eq!(edge.field.as_ref().map(|it| it.as_str()), Some("head"));
+    assert_eq!((edge.on, edge.state()), (On::Always, EdgeState::Pending));
     assert_eq!(run.edges(join.id(), Direction::In, 0, 2).await.unwrap().edges.len(), 2);
 
     assert_eq!(run.seal().await.unwrap().state(), FlowState::Running);
