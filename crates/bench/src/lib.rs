@@ -5,6 +5,7 @@
 //! | what is run | [`Scenario`], one file each under `scenario/` |
 //! | where it runs: a fresh store for each round | [`bed`], [`ground`] |
 //! | many callers at once | [`load`] |
+//! | flows | [`graph`] |
 //! | engines in processes of their own, and clients that call any of them | [`child`], [`serve`], [`clients`], [`wire`] |
 //! | whole-table reads of PostgreSQL | [`scans`] |
 //! | what is written down | [`report`] |
@@ -14,6 +15,7 @@ mod bed;
 mod child;
 mod clients;
 mod figures;
+mod graph;
 mod ground;
 mod load;
 mod raw;
@@ -42,7 +44,7 @@ pub struct Args {
     /// How many executions a round takes (each scenario has its own default)
     #[arg(long, value_name = "N")]
     pub count: Option<usize>,
-    /// How long a round of `steady`, `servers` and `servers-mixed` (20) and of `held-horizon` (120) takes, in seconds
+    /// How long a round of `steady`, `servers` and `servers-mixed` (20) and of `held-horizon` (120) and `chain` (10) takes, in seconds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub seconds: Option<u64>,
     /// How many rounds; the report has the median and the spread

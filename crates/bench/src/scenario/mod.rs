@@ -1,10 +1,13 @@
 //! The scenarios, and what they share: rounds, progress, the raw limit.
 
 pub mod capability;
+pub mod chain;
 pub mod drain;
+pub mod fan;
 pub mod growth;
 pub mod held_horizon;
 pub mod latency;
+pub mod quorum_cancel;
 pub mod servers;
 pub mod steady;
 pub mod submit;
@@ -32,10 +35,13 @@ pub enum Scenario {
     HeldHorizon,
     Servers,
     ServersMixed,
+    Chain,
+    Fan,
+    QuorumCancel,
 }
 
 impl Scenario {
-    pub const ALL: [Scenario; 10] = [
+    pub const ALL: [Scenario; 13] = [
         Scenario::Drain,
         Scenario::Steady,
         Scenario::Latency,
@@ -46,6 +52,9 @@ impl Scenario {
         Scenario::HeldHorizon,
         Scenario::Servers,
         Scenario::ServersMixed,
+        Scenario::Chain,
+        Scenario::Fan,
+        Scenario::QuorumCancel,
     ];
 
     pub fn word(self) -> &'static str {
@@ -60,6 +69,9 @@ impl Scenario {
             Scenario::HeldHorizon => "held-horizon",
             Scenario::Servers => "servers",
             Scenario::ServersMixed => "servers-mixed",
+            Scenario::Chain => "chain",
+            Scenario::Fan => "fan",
+            Scenario::QuorumCancel => "quorum-cancel",
         }
     }
 
@@ -83,6 +95,11 @@ impl Scenario {
                 "PostgreSQL: 1, 2 and 4 engine processes on one database, steady; clients stick to one"
             }
             Scenario::ServersMixed => "PostgreSQL: the same; submits, claims and endings go to any of them",
+            Scenario::Chain => "flows of ten nodes in a row: many at once, and one at a time",
+            Scenario::Fan => "a flow of one node, then 1,000, then one; from submit to its end",
+            Scenario::QuorumCancel => {
+                "from the completion that satisfies a join to the last of 10, 100 and 1,000 running losers cancelled"
+            }
         }
     }
 
@@ -109,6 +126,9 @@ impl Scenario {
             Scenario::HeldHorizon => held_horizon::run(args, setting).await,
             Scenario::Servers => servers::run(args, setting, Manner::Sticking).await,
             Scenario::ServersMixed => servers::run(args, setting, Manner::Mixed).await,
+            Scenario::Chain => chain::run(args, setting).await,
+            Scenario::Fan => fan::run(args, setting).await,
+            Scenario::QuorumCancel => quorum_cancel::run(args, setting).await,
         }?;
         report.scenario = self.word().to_owned();
         report.store = setting.kind.word().to_owned();

@@ -33,9 +33,9 @@ pub(in crate::commands) fn settle(ws: &mut Workspace, now: Ms) -> Result<(), Sto
     }
     know_flows(ws)?;
     let (tasks, flows) = (Vec::new(), BTreeSet::new());
-    // Going down has a little more room, so that losers can tell their join in the commit they end in.
-    let up_left = ws.limits.cascade_edges_max.max(1);
-    let down_left = up_left + up_left / 5;
+    // There is a little more room than losers, for the winners among them and for what the losers tell their join.
+    let up_left = ws.limits.cascade_edges_max.max(1) * 6 / 5;
+    let down_left = up_left;
     Settling { ws, now, tasks, flows, down_left, up_left, walks_left: WALKS }.run()
 }
 
