@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use ff_core::commands::{Complete, Poll, RegisterWorker};
 use ff_core::flow::{Join, OnSatisfied};
-use ff_core::{LaneName, PublicState, WorkerName};
+use ff_core::{Flow, LaneName, PublicState, WorkerName};
 use ff_engine::{Engine, Task};
-use tokio::task::JoinSet;
 
 use super::{add_store_cost, bar, of_rounds, rate};
 use crate::bed::Bed;
@@ -67,25 +66,11 @@ async fn cancel(engine: &Engine, poll: &Arc<Poll>, losers: usize) -> anyhow::Res
         running.extend(claim(engine, poll, upstreams.len() - running.len()).await?);
     }
     let winner = running[running.len() / 2].execution.clone();
-    let others = running.iter().map(|task| task.execution.id).filter(|id| *id != winner.id);
-    let mut ends = JoinSet::new();
-    for id in others {
-        let engine = engine.clone();
-        ends.spawn(async move { engine.wait(id).await });
-    }
-    // Whoever waits has said so before the time is taken.
-    tokio::task::yield_now().await;
-    engine.stats().await?;
     let started = Instant::now();
     engine.execute(Complete { fence: winner.fence(), result: None }).await?;
-    let mut states = Vec::with_capacity(losers);
-    while let Some(end) = ends.join_next().await {
-        states.push(end??.execution.public_state());
-    }
+    let cancelled = |flow: &Flow| flow.live.summary.get(PublicState::Cancelled) as usize;
+    while engine.flow(flow).await?.is_none_or(|flow| cancelled(&flow) < losers) {}
     let took = started.elapsed();
-    for state in states {
-        anyhow::ensure!(state == PublicState::Cancelled, "a loser ended {state}");
-    }
     for task in claim(engine, poll, 1).await? {
         engine.execute(Complete { fence: task.execution.fence(), result: None }).await?;
     }

@@ -76,6 +76,8 @@ pub(crate) struct Bench {
     pub memory: Memory,
     pub checks: Checks,
     undecided: usize,
+    /// How often something had to be read before a command could be decided.
+    pub reads: usize,
     in_flight: VecDeque<(u64, Changes)>,
     /// The newest batch of the workspace that is stored, and up to which commit it knows the store.
     settled: u64,
@@ -111,6 +113,7 @@ impl Bench {
             memory: Memory::Everything,
             checks: Checks::Every,
             undecided: 0,
+            reads: 0,
             in_flight: VecDeque::new(),
             settled: 0,
             known: 0,
@@ -160,7 +163,10 @@ impl Bench {
                     }
                     return Err(rejection);
                 }
-                Err(Stop::Need(asks)) => asks.iter().for_each(|ask| self.load(ask)),
+                Err(Stop::Need(asks)) => {
+                    self.reads += 1;
+                    asks.iter().for_each(|ask| self.load(ask));
+                }
             }
         }
         panic!("{command:?} needs something for ever");

@@ -102,6 +102,7 @@ impl Workspace {
     pub fn put_edge(&mut self, edge: Edge) {
         let after = Arc::new(edge);
         let before = self.edges.put(after.key, Some(after.clone()), self.batch);
+        self.graph_added += 2 * usize::from(before.is_none());
         derive_edge(&mut self.graph, before.as_deref(), Some(&after));
     }
 
@@ -112,6 +113,7 @@ impl Workspace {
 
     /// Something new has an empty list, which nobody needs to read.
     pub fn begin_list(&mut self, list: ListKey) {
+        self.graph_added += 1;
         self.graph.entry(list).or_insert_with(Sequence::whole);
     }
 
@@ -169,6 +171,7 @@ impl Workspace {
         limit: usize,
         entries: &[(u64, ExecutionId)],
     ) {
+        self.graph_added += entries.len() + 1;
         let known = self.graph.entry(list).or_insert_with(Sequence::unread);
         known.extend(after, limit, entries);
         let (executions, edges) = self.recently_changed();
@@ -195,10 +198,14 @@ impl Workspace {
     pub(super) fn evict_graph(&mut self, settled: u64, keep: usize) {
         self.flows.evict(settled, keep, |it| it.live.end.is_some());
         if self.edges.len() > keep {
-            self.edges.evict(settled, keep / 2, |_| true);
+            self.edges.evict(settled, keep / 2, |_| false);
         }
-        if self.graph.values().map(|list| list.len() + 1).sum::<usize>() > keep.saturating_mul(2) {
-            self.graph.clear();
+        // Counting takes a while, so it is done only when enough has been added since.
+        if self.graph_added > keep {
+            self.graph_added = 0;
+            if self.graph.values().map(|list| list.len() + 1).sum::<usize>() > keep {
+                self.graph.clear();
+            }
         }
     }
 }

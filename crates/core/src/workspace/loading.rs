@@ -95,7 +95,7 @@ impl Workspace {
             self.recent.settle(settled);
         }
         if self.executions.len() > executions_max {
-            self.executions.evict(settled, executions_max / 2, |it| it.end().is_some());
+            self.executions.evict(settled, executions_max / 2, |it| it.is_over());
             self.ready.forget_empty();
         }
         if self.dedup.len() > executions_max {

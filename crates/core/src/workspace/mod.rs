@@ -204,6 +204,8 @@ pub struct Workspace {
     flows: Table<FlowId, Arc<Flow>>,
     edges: Table<EdgeKey, Arc<Edge>>,
     graph: graph::Lists,
+    /// About how many entries were added to the lists since they were last counted.
+    graph_added: usize,
     /// What the command being decided still has to do in its graphs.
     todo: VecDeque<Todo>,
     ready: ReadyQueues,
@@ -294,6 +296,7 @@ impl Workspace {
             flows: Table::default(),
             edges: Table::default(),
             graph: graph::Lists::default(),
+            graph_added: 0,
             todo: VecDeque::new(),
             ready: ReadyQueues::default(),
             agenda: Agenda::default(),

@@ -15,8 +15,13 @@ impl Driver {
         let waits = self.flow_waits.entry(flow).or_default();
         waits.retain(|answer| !answer.is_closed());
         waits.push(answer);
-        // An end that comes after this look is told by the commit that brings it.
-        self.look_at_flow(flow);
+        // An end that comes after this is told by the commit that brings it.
+        let partition = flow.route().partition(self.store.info().partitions);
+        let known = self.machine.workspace(partition).flow(flow);
+        let lives = matches!(known, Ok(Some(it)) if it.live.end.is_none());
+        if !lives || self.machine.is_behind(partition) {
+            self.look_at_flow(flow);
+        }
     }
 
     pub(super) fn look_at_flow(&mut self, flow: FlowId) {

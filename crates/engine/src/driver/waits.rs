@@ -20,7 +20,10 @@ impl Driver {
         let waits = self.waits.entry(execution).or_default();
         waits.retain(|answer| !answer.is_closed());
         waits.push(answer);
-        if behind || !self.live.contains(&execution) {
+        // The end of what is known to live is told by the commit that brings it.
+        let known = || self.machine.workspace(partition).execution(execution);
+        let lives = || matches!(known(), Ok(Some(it)) if it.end().is_none());
+        if behind || !(self.live.contains(&execution) || lives()) {
             self.look(execution);
         }
     }

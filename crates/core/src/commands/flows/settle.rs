@@ -26,6 +26,9 @@ use crate::workspace::{Moved, Stop, Todo, Workspace};
 const WALKS: usize = 4;
 /// How many neighbours are looked for at once where they are not in memory.
 const LOOK_AHEAD: usize = 1_000;
+/// What is few to be read at once, and after how many visits the agenda goes on instead of reading so few.
+const FEW: usize = 8;
+const VISITS_WITH_FEW: usize = 32;
 
 pub(in crate::commands) fn settle(ws: &mut Workspace, now: Ms) -> Result<(), Stop> {
     if ws.todo().next().is_none() {
@@ -36,7 +39,7 @@ pub(in crate::commands) fn settle(ws: &mut Workspace, now: Ms) -> Result<(), Sto
     // There is a little more room than losers, for the winners among them and for what the losers tell their join.
     let up_left = ws.limits.cascade_edges_max.max(1) * 6 / 5;
     let down_left = up_left;
-    Settling { ws, now, tasks, flows, down_left, up_left, walks_left: WALKS }.run()
+    Settling { ws, now, tasks, flows, down_left, up_left, visited: 0, walks_left: WALKS }.run()
 }
 
 /// Asks for the flows of all members that have moved at once.
@@ -71,14 +74,25 @@ enum News {
     Downstreams,
 }
 
+impl News {
+    /// The list of those who are told.
+    fn list(self, id: ExecutionId) -> ListKey {
+        match self {
+            News::Downstreams => ListKey::Upstream(id),
+            News::Upstreams => ListKey::Downstream(id),
+        }
+    }
+}
+
 struct Settling<'a> {
     ws: &'a mut Workspace,
     now: Ms,
-    /// The newest is served first, so that few are left when the step is full.
     tasks: Vec<Task>,
     flows: BTreeSet<FlowId>,
     down_left: usize,
     up_left: usize,
+    /// How many edges have been visited.
+    visited: usize,
     /// How many child flows may be visited at once; the agenda visits the others.
     walks_left: usize,
 }
@@ -88,7 +102,7 @@ impl Settling<'_> {
         loop {
             if let Some(todo) = self.ws.next_todo() {
                 self.follow(todo)?;
-            } else if self.serve_newest()? {
+            } else if self.serve_one()? {
             } else if !self.tasks.is_empty() {
                 for task in std::mem::take(&mut self.tasks) {
                     self.leave(task)?;
@@ -378,33 +392,51 @@ impl Settling<'_> {
         }
     }
 
-    /// Visits some edges of the newest member whose news is not passed on. Returns whether there was room.
-    fn serve_newest(&mut self) -> Result<bool, Stop> {
-        let room = |task: &Task| {
-            (task.up.is_some() && self.up_left > 0) || (task.down.is_some() && self.down_left > 0)
-        };
-        let Some(at) = self.tasks.iter().rposition(room) else { return Ok(false) };
-        let Task { id, down, up } = self.tasks[at];
-        if let Some(after) = up.filter(|_| self.up_left > 0) {
-            self.look_ahead(ListKey::Upstream(id), after, self.up_left)?;
-            let (edges, more) = self.ws.list(ListKey::Upstream(id), after, 1)?;
-            self.up_left -= 1;
-            self.tasks[at].up = edges.first().map(|(number, _)| *number).filter(|_| more);
-            self.forget_if_done(at);
-            for (_, upstream) in edges {
-                self.sync(EdgeKey { upstream, downstream: id }, News::Downstreams)?;
+    /// Visits an edge of a member whose news is not passed on. Returns whether there was room.
+    fn serve_one(&mut self) -> Result<bool, Stop> {
+        let Some((at, news, after)) = self.next_task() else { return Ok(false) };
+        let id = self.tasks[at].id;
+        let list = news.list(id);
+        if let Err(stop) = self.look_ahead(news, list, after) {
+            // Reading one by one, with everything decided anew each time, is worth it only at the beginning.
+            return match stop {
+                Stop::Need(asks) if asks.len() < FEW && self.visited > VISITS_WITH_FEW => Ok(false),
+                stop => Err(stop),
+            };
+        }
+        let (edges, more) = self.ws.list(list, after, 1)?;
+        let next = edges.first().map(|(number, _)| *number).filter(|_| more);
+        self.visited += 1;
+        match news {
+            News::Downstreams => {
+                self.up_left -= 1;
+                self.tasks[at].up = next;
             }
-        } else if let Some(after) = down {
-            self.look_ahead(ListKey::Downstream(id), after, self.down_left)?;
-            let (edges, more) = self.ws.list(ListKey::Downstream(id), after, 1)?;
-            self.down_left -= 1;
-            self.tasks[at].down = edges.first().map(|(number, _)| *number).filter(|_| more);
-            self.forget_if_done(at);
-            for (_, downstream) in edges {
-                self.sync(EdgeKey { upstream: id, downstream }, News::Upstreams)?;
+            News::Upstreams => {
+                self.down_left -= 1;
+                self.tasks[at].down = next;
             }
         }
+        self.forget_if_done(at);
+        for (_, other) in edges {
+            let key = match news {
+                News::Downstreams => EdgeKey { upstream: other, downstream: id },
+                News::Upstreams => EdgeKey { upstream: id, downstream: other },
+            };
+            self.sync(key, news)?;
+        }
         Ok(true)
+    }
+
+    /// Joins tell all their upstreams before these tell their dependents: then it is known of all of them at once
+    /// what is missing in memory. Otherwise the newest is first.
+    fn next_task(&self) -> Option<(usize, News, u64)> {
+        let up = self.tasks.iter().rposition(|task| task.up.is_some() && self.up_left > 0);
+        let down = || self.tasks.iter().rposition(|task| task.down.is_some() && self.down_left > 0);
+        match up {
+            Some(at) => Some((at, News::Downstreams, self.tasks[at].up?)),
+            None => down().and_then(|at| Some((at, News::Upstreams, self.tasks[at].down?))),
+        }
     }
 
     fn forget_if_done(&mut self, at: usize) {
@@ -413,19 +445,39 @@ impl Settling<'_> {
         }
     }
 
-    /// Asks for all neighbours that will be visited and are not in memory, instead of for one after the other.
-    fn look_ahead(&self, list: ListKey, after: u64, left: usize) -> Result<(), Stop> {
-        let (edges, _) = self.ws.list(list, after, 1)?;
-        let unknown = edges.iter().any(|(_, id)| !self.ws.is_cached(*id));
-        if !unknown {
+    /// Asks for everything at once that will be visited and is not in memory, instead of for one after the other.
+    fn look_ahead(&self, news: News, list: ListKey, after: u64) -> Result<(), Stop> {
+        let mut asks = Vec::new();
+        if let Err(Stop::Need(_)) = self.ws.list(list, after, 1) {
+            for task in self.tasks.iter().rev().take(LOOK_AHEAD) {
+                let after = if news == News::Downstreams { task.up } else { task.down };
+                let list = after.map(|after| self.ws.list(news.list(task.id), after, 1));
+                if let Some(Err(Stop::Need(more))) = list {
+                    asks.extend(more);
+                }
+            }
+            return Err(Stop::Need(asks));
+        }
+        let left = if news == News::Downstreams { self.up_left } else { self.down_left };
+        let key = |other: ExecutionId| match list {
+            ListKey::Downstream(upstream) => EdgeKey { upstream, downstream: other },
+            ListKey::Upstream(downstream) => EdgeKey { upstream: other, downstream },
+            ListKey::Members(_) => unreachable!("news is passed along edges"),
+        };
+        let is_known = |other| self.ws.is_cached(other) && self.ws.edge(key(other)).is_ok();
+        let (next, _) = self.ws.list(list, after, 1)?;
+        if next.iter().all(|(_, other)| is_known(*other)) {
             return Ok(());
         }
         let (edges, _) = self.ws.list(list, after, left.min(LOOK_AHEAD))?;
-        let asks = edges.iter().filter_map(|(_, id)| match self.ws.execution(*id) {
-            Err(Stop::Need(asks)) => Some(asks),
-            _ => None,
-        });
-        Err(Stop::Need(asks.flatten().collect()))
+        for (_, other) in edges {
+            for found in [self.ws.execution(other).map(drop), self.ws.edge(key(other)).map(drop)] {
+                if let Err(Stop::Need(more)) = found {
+                    asks.extend(more);
+                }
+            }
+        }
+        Err(Stop::Need(asks))
     }
 
     /// Goes on where an earlier step has stopped.

@@ -168,3 +168,45 @@ fn edges_added_one_by_one_in_the_worst_order_stay_cheap() {
     );
     play.bench.ok(cancel_flow(play.flow, CancelPolicy::CancelAll));
 }
+
+/// How often something is read for what follows, by a server that has nothing in memory, and in how many commits.
+fn reads_after_restart(play: &mut Play, step: impl FnOnce(&mut Play)) -> (usize, usize) {
+    play.bench.reopen();
+    let (reads, commits) = (play.bench.reads, play.bench.store.log.len());
+    step(play);
+    play.bench.pass(0);
+    (play.bench.reads - reads, play.bench.store.log.len() - commits)
+}
+
+#[test]
+fn a_server_without_anything_in_memory_reads_what_it_visits_together() {
+    let mut play = light();
+    let mut text = String::from("join:any ");
+    (0..900).for_each(|n| text += &format!("u{n} u{n}>join "));
+    play.create(&text);
+    let fence = play.fence("u500");
+    let (reads, _) = reads_after_restart(&mut play, |play| {
+        play.bench.ok(complete(fence));
+        assert_eq!(play.record().live.summary.get(crate::PublicState::Cancelled), 899, "in one commit");
+    });
+    assert!(reads < 12, "{reads} reads");
+
+    let mut play = light();
+    play.create(&text);
+    let cancel = cancel_flow(play.flow, CancelPolicy::CancelAll);
+    let (reads, commits) = reads_after_restart(&mut play, |play| drop(play.bench.ok(cancel)));
+    assert_eq!(play.flow_state(), FlowState::Cancelled);
+    assert!(reads < 30 && commits < 6, "{reads} reads, {commits} commits");
+}
+
+#[test]
+fn a_chain_that_is_not_in_memory_is_read_in_many_short_commits() {
+    let mut play = light();
+    let mut text = String::from("n0 ");
+    (1..500).for_each(|n| text += &format!("n{n} n{}>n{n} ", n - 1));
+    play.create(&text);
+    let fence = play.fence("n0");
+    let (reads, commits) = reads_after_restart(&mut play, |play| drop(play.bench.ok(fail_fatally(fence))));
+    assert_eq!(play.record().live.summary.get(crate::PublicState::Skipped), 499);
+    assert!(commits > 10 && reads < 50 * commits, "{reads} reads, {commits} commits");
+}
