@@ -187,6 +187,7 @@ fn told(member: &Execution, now: Ms) -> String {
         number => format!("try {number}  "),
     };
     let text = match &member.live.state {
+        State::Blocked { .. } if member.child_flow().is_some() => "a flow".to_owned(),
         State::Blocked { .. } | State::Ready { .. } => String::new(),
         State::Delayed { .. } => format!("{}  {}", member.reason(), detail(member, now)),
         // What it waited before is not its own time.

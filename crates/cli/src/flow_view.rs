@@ -43,6 +43,7 @@ pub fn member_value(execution: &Execution) -> Value {
     if let Some(node) = execution.node() {
         let group = &node.group;
         value["level"] = json!(node.level);
+        value["child_flow"] = json!(execution.child_flow());
         value["open"] = json!(node.open);
         value["group"] = json!({
             "join": group.join,

@@ -244,7 +244,10 @@ pub fn detail(execution: &Execution, now: Ms) -> String {
         State::Ready { .. } => String::new(),
         State::Delayed { until, .. } => format!("next {}", age(*until, now)),
         State::Blocked { .. } => {
-            let group = execution.node().map(|node| &node.group);
+            let group = execution.node().map(|node| &node.group).filter(|group| group.pending() > 0);
+            if let (None, Some(child)) = (group, execution.child_flow()) {
+                return format!("flow {child}");
+            }
             group.map_or_else(String::new, |group| format!("{} dependencies open", group.pending()))
         }
         State::Held { actor, cause, .. } => format!("held by {actor}: {cause}"),

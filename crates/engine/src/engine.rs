@@ -7,6 +7,7 @@ use std::time::Duration;
 use ff_core::attempt::Attempt;
 use ff_core::commands::{Poll, Renew};
 use ff_core::execution::Fence;
+use ff_core::flow::ListKey;
 use ff_core::key::{Ask, Key};
 use ff_core::lane::Lane;
 use ff_core::limits::Limits;
@@ -25,7 +26,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::config::EngineConfig;
 use crate::driver::{Driver, Request, Shared};
 pub use crate::driver::{Ended, ShutdownReport, Task};
-use crate::explain::{Explanation, explain};
+use crate::explain::{Explanation, Upstreams, explain};
 use crate::failure::Failure;
 use crate::machine::MachineStats;
 use crate::subscription::{EventFilter, Start, SubscribeError, Subscription};
@@ -35,6 +36,9 @@ const ROUTE_RUN: usize = 256;
 
 /// How many records a filtered count looks at before it says "more".
 pub const COUNT_MAX: usize = 10_000;
+
+/// How many upstreams an explanation looks at.
+const UPSTREAMS_TOLD: usize = 20;
 
 /// A handle on a running engine. Cheap to clone; the engine stops when it is shut down or the last handle is
 /// dropped.
@@ -300,18 +304,24 @@ impl Engine {
 
     /// Why an execution does or does not run.
     pub async fn explain(&self, id: ExecutionId) -> Result<Explanation, Failure> {
-        let asks = vec![Ask::Record(Key::Execution(id)), Ask::Opening];
+        let list = Ask::List { list: ListKey::Upstream(id), after: 0, limit: UPSTREAMS_TOLD + 1 };
+        let asks = vec![Ask::Record(Key::Execution(id)), Ask::Opening, list];
         let loaded = self.inner.store.load(self.partition(id), asks).await.map_err(unavailable)?;
-        let (mut record, mut known) = (None, Opening::default());
+        let (mut record, mut known, mut upstreams) = (None, Opening::default(), Upstreams::default());
         for answer in loaded.answers {
             match answer {
                 Answer::Execution(_, execution) => record = execution,
                 Answer::Opening(opening) => known = *opening,
+                Answer::List { mut executions, .. } => {
+                    let more = executions.len() > UPSTREAMS_TOLD;
+                    executions.truncate(UPSTREAMS_TOLD);
+                    upstreams = Upstreams { executions, more };
+                }
                 _ => {}
             }
         }
         let execution = record.ok_or_else(|| not_found(id))?;
-        Ok(explain(&execution, &known, loaded.now))
+        Ok(explain(&execution, &known, &upstreams, loaded.now))
     }
 
     /// Lanes that were changed from their defaults, and all registered worker instances.

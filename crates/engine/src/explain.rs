@@ -1,5 +1,7 @@
 //! Why does it not run? Every gate an execution stands before, with its values.
 
+use std::sync::Arc;
+
 use ff_core::execution::State;
 use ff_core::lane::LaneMode;
 use ff_core::worker::WorkerMode;
@@ -24,8 +26,33 @@ pub struct Explanation {
     pub gates: Vec<Gate>,
 }
 
+/// Some of what a member of a flow waits for.
+#[derive(Clone, Debug, Default)]
+pub struct Upstreams {
+    pub executions: Vec<Arc<Execution>>,
+    pub more: bool,
+}
+
+impl Upstreams {
+    /// Those that have not ended, by name and state.
+    fn open(&self) -> String {
+        let open = self.executions.iter().filter(|it| it.end().is_none());
+        let named: Vec<String> = open
+            .map(|it| {
+                let name = it.node_name().map_or_else(|| it.id.to_string(), |name| name.to_string());
+                format!("{name} ({})", it.public_state())
+            })
+            .collect();
+        match (named.is_empty(), self.more) {
+            (true, _) => String::new(),
+            (false, false) => format!(": {}", named.join(", ")),
+            (false, true) => format!(": {}, …", named.join(", ")),
+        }
+    }
+}
+
 /// Explains where an execution stands at `now`.
-pub fn explain(execution: &Execution, opening: &Opening, now: Ms) -> Explanation {
+pub fn explain(execution: &Execution, opening: &Opening, upstreams: &Upstreams, now: Ms) -> Explanation {
     let mut gates = Vec::new();
     let lane = opening.lanes.iter().find(|lane| lane.name == execution.spec.lane);
     let ready = matches!(execution.live.state, State::Ready { .. });
@@ -44,10 +71,11 @@ pub fn explain(execution: &Execution, opening: &Opening, now: Ms) -> Explanation
             let pending = group.map_or(0, |group| group.pending());
             let open = execution.node().is_some_and(|node| node.open);
             let more = if open { "; it is open and may get more, so seal it or its flow" } else { "" };
+            let which = upstreams.open();
             gate(
                 "dependencies",
                 true,
-                format!("{satisfied} of {need} needed are satisfied, {pending} have not ended{more}"),
+                format!("{satisfied} of {need} needed are satisfied, {pending} have not ended{which}{more}"),
             );
         }
         State::Held { actor, cause, at, .. } => {

@@ -8,6 +8,7 @@ use ff_core::key::{Ask, Key};
 use ff_core::query::{FlowPage, FlowPageAsk};
 use ff_core::workspace::Answer;
 use ff_core::{Execution, ExecutionId, Flow, FlowId, Ms, Payload, Rejection};
+use rustc_hash::FxHashSet;
 use tokio::sync::oneshot;
 
 use crate::driver::Request;
@@ -51,7 +52,7 @@ pub struct Graph {
     pub flow: Arc<Flow>,
     pub members: Vec<Arc<Execution>>,
     pub edges: Vec<Arc<Edge>>,
-    /// There are more members than were asked for; edges to them are left out.
+    /// There are more members than were asked for; their edges are left out.
     pub more: bool,
 }
 
@@ -155,13 +156,14 @@ impl Engine {
         let FlowDescription { flow, members, next } = self.describe_flow(id, 0, members_max).await?;
         let joins = members.iter().filter(|it| it.node().is_some_and(|node| node.group.total > 0));
         let lists: Vec<Ask> = joins
-            .map(|it| Ask::List { list: ListKey::Upstream(it.id), after: 0, limit: usize::MAX })
+            .map(|it| Ask::List { list: ListKey::Upstream(it.id), after: 0, limit: members_max })
             .collect();
+        let known: FxHashSet<ExecutionId> = members.iter().map(|it| it.id).collect();
         let mut edges = Vec::new();
         for asks in lists.chunks(LISTS) {
             for answer in self.ask_of_flow(id, asks.to_vec()).await? {
                 if let Answer::List { edges: found, .. } = answer {
-                    edges.extend(found);
+                    edges.extend(found.into_iter().filter(|edge| known.contains(&edge.key.upstream)));
                 }
             }
         }

@@ -98,8 +98,14 @@ pub(crate) async fn flow_result(store: &dyn Store, flow: FlowId) -> Result<Value
     if ends.len() <= 1 {
         return Ok(results.pop().unwrap_or_else(null));
     }
-    let name = |it: &Execution| it.node_name().map_or_else(|| it.id.to_string(), |name| name.to_string());
-    let named: BTreeMap<String, Value> = ends.iter().map(|it| name(it)).zip(results).collect();
+    let mut named = BTreeMap::<String, Value>::new();
+    for (end, result) in ends.iter().zip(results) {
+        let name = end.node_name().map_or_else(|| end.id.to_string(), |name| name.to_string());
+        let number = end.spec.member.as_ref().map_or(0, |member| member.number);
+        // Names are unique unless somebody gave one twice; then the later say which they are.
+        let name = if named.contains_key(&name) { format!("{name}#{number}") } else { name };
+        named.insert(name, result);
+    }
     Ok(to_raw_value(&named).unwrap_or_else(|_| null()))
 }
 

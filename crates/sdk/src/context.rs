@@ -169,7 +169,7 @@ impl Context {
             TaskFailure::fatal("this work is in no flow, so nothing can come after it; submit a flow")
                 .code("not_in_flow")
         })?;
-        let new = || Expansion::new(&inner.fabric, flow, inner.execution.id);
+        let new = || Expansion::new(&inner.fabric, flow, &inner.execution);
         Ok(inner.expansion.get_or_init(new).clone())
     }
 

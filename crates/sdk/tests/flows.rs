@@ -263,9 +263,9 @@ async fn a_flow_grows_until_it_is_sealed() {
 
     let revision = run.get().await.unwrap().live.revision;
     let more = run.grow().expected_revision(revision);
-    for word in ["x", "y"] {
-        more.node("ok", word).name(word).after(&head).before(&join);
-    }
+    more.node("ok", "x").name("x").after(&head).before(&join);
+    // The other way round it is the same.
+    join.clone().after(&more.node("ok", "y").name("y").after(&head));
     let grown = more.submit().await.unwrap();
     assert_eq!((grown.live.nodes, grown.live.edges, grown.live.revision), (4, 4, revision + 1));
 
@@ -370,7 +370,7 @@ async fn a_handler_adds_what_comes_after_it_with_its_completion() {
         let more = ctx.expand()?;
         let merge = more.downstream("merge").await?;
         for n in 0..count {
-            more.node("ok", &n.to_string()).name(&format!("part-{n}")).before(&merge);
+            more.node("ok", &n.to_string()).before(&merge);
         }
         if ctx.attempt() == 1 {
             // What a failed attempt has drawn is forgotten.
@@ -386,6 +386,7 @@ async fn a_handler_adds_what_comes_after_it_with_its_completion() {
     assert_eq!(run.result::<String>().await.unwrap(), "merged");
     let flow = run.get().await.unwrap();
     assert_eq!((flow.live.nodes, flow.live.edges), (5, 7));
+    assert_eq!(run.named("split/ok-3").await.unwrap().result::<String>().await.unwrap(), "2");
     let group = &run.node(&merge).get().await.unwrap();
     assert_eq!(group.node().unwrap().group.satisfied, 4);
     worker.stop().await;

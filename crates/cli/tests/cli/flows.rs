@@ -77,6 +77,11 @@ fn a_flow_is_shown_listed_and_cancelled(stand: &Stand) {
     assert!(stand.ok(["flow", "list"]).lines().count() == 4);
     assert_eq!(stand.json(["list", "--flow", &id, "--count"])["count"], 2);
 
+    assert_eq!(stand.json(["flow", "tag", &id, "day-", "step=2"])["tags"], json!({ "step": "2" }));
+    let load = stand.json(["list", "--flow", &id, "--state", "waiting_children"]);
+    let why = stand.ok(["explain", load["executions"][0]["id"].as_str().unwrap()]);
+    assert!(why.contains("0 of 1 needed are satisfied, 1 have not ended: extract (waiting)"), "{why}");
+
     let drawn = stand.ok(["flow", "graph", &id]);
     assert!(
         drawn.contains("  ◌ extract  waiting\n  │\n  ○ load     waiting_children    ◀ extract ◌"),

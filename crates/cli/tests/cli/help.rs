@@ -25,6 +25,7 @@ fn every_command_has_help() {
         "flow list",
         "flow cancel",
         "flow seal",
+        "flow tag",
         "replay",
         "hold",
         "release",

@@ -2,9 +2,9 @@
 
 use std::ops::Deref;
 
-use ff_core::ExecutionId;
 use ff_core::commands::Expand;
 use ff_core::execution::Fence;
+use ff_core::{Execution, ExecutionId, FlowId};
 use ff_engine::flows::Direction;
 
 use super::drawing::Drawing;
@@ -18,7 +18,8 @@ const PAGE: usize = 1_000;
 /// Nodes and edges that come after the node a handler runs: made by [`Context::expand`](crate::Context::expand).
 ///
 /// They are stored in the same commit as the handler's completion. If the handler fails, or its lease is lost,
-/// nothing of it is. A new node without upstreams comes after this one; what waits for this node may be made to
+/// nothing of it is. A new node without upstreams comes after this one, and one without a name is called after this
+/// one and its kind, such as `split/scale-2`; what waits for this node may be made to
 /// wait for new nodes, too, with [`before`](Node::before).
 ///
 /// # Example
@@ -62,8 +63,12 @@ impl Deref for Expansion {
 }
 
 impl Expansion {
-    pub(crate) fn new(fabric: &Fabric, flow: ff_core::FlowId, this: ExecutionId) -> Expansion {
-        Expansion { drawing: Drawing::new(fabric, flow), this }
+    pub(crate) fn new(fabric: &Fabric, flow: FlowId, this: &Execution) -> Expansion {
+        let drawing = Drawing::new(fabric, flow);
+        // Several nodes of a flow may add nodes of the same kind.
+        let name = this.node_name().map_or_else(|| this.id.to_string(), |name| name.to_string());
+        drawing.sketch().set_prefix(format!("{name}/"));
+        Expansion { drawing, this: this.id }
     }
 
     /// The node that the handler runs.

@@ -17,7 +17,9 @@ use crate::{Error, Submission};
 /// upstreams ([`after`](Self::after) and its kin, as often as needed), for **one** of them
 /// ([`any_of`](Self::any_of)), or for **some** ([`quorum`](Self::quorum)).
 ///
-/// What does not fit is told, with the name of the node, when the flow is submitted; nothing is sent then.
+/// What does not fit is told, with the name of the node, when the flow is submitted; nothing is sent then. After that a
+/// handle names its node: for its execution ([`FlowRun::node`](crate::FlowRun::node)), and as an end of edges that are
+/// added with [`FlowRun::grow`](crate::FlowRun::grow).
 ///
 /// # Example
 /// ```
@@ -175,8 +177,18 @@ impl Node {
     }
 
     fn wait(self, wait: Wait, upstreams: impl Upstreams) -> Node {
-        self.drawing.sketch().join(self.id, wait);
-        self.drawing.edge(upstreams, &self);
+        let is_new = !self.drawing.sketch().is_sent();
+        if is_new {
+            self.drawing.sketch().join(self.id, wait);
+        }
+        for upstream in upstreams.into_upstreams() {
+            // What is added to a node that is stored goes with the upstream that is new.
+            let drawing = if is_new { self.drawing.clone() } else { upstream.drawing.clone() };
+            if !is_new {
+                drawing.sketch().join(self.id, wait);
+            }
+            drawing.connect(upstream, &self);
+        }
         self
     }
 

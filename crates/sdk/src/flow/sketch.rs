@@ -56,6 +56,8 @@ pub(super) struct Sketch {
     edges: Vec<(ExecutionId, Line)>,
     problem: Option<Error>,
     sent: bool,
+    /// What names that nobody gave begin with.
+    prefix: String,
 }
 
 /// A node with the edges that lead to it, ready to be sent.
@@ -88,6 +90,11 @@ impl Sketch {
             hedge,
             child,
         });
+    }
+
+    /// Names that nobody gives are to begin with this.
+    pub fn set_prefix(&mut self, prefix: String) {
+        self.prefix = prefix;
     }
 
     pub fn is_empty(&self) -> bool {
@@ -217,6 +224,7 @@ impl Sketch {
                     loop {
                         *number += 1;
                         let name = if *number == 1 { kind.to_owned() } else { format!("{kind}-{number}") };
+                        let name = format!("{}{name}", self.prefix);
                         if taken.insert(name.clone()) {
                             break name;
                         }

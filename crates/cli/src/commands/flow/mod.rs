@@ -6,6 +6,7 @@ mod graph;
 mod list;
 mod seal;
 mod submit;
+mod tag;
 
 use clap::{Args, Subcommand};
 use flowfabric::{FlowId, FlowState};
@@ -34,6 +35,7 @@ enum What {
     List(list::List),
     Cancel(cancel::Cancel),
     Seal(seal::Seal),
+    Tag(tag::Tag),
 }
 
 impl Flow {
@@ -45,6 +47,7 @@ impl Flow {
             What::List(it) => it.run(settings).await,
             What::Cancel(it) => it.run(settings).await,
             What::Seal(it) => it.run(settings).await,
+            What::Tag(it) => it.run(settings).await,
         }
     }
 }
