@@ -215,7 +215,7 @@ pub enum Fact {
     FlowEnded {
         state: FlowState,
     },
-    /// A member of an ended flow runs again.
+    /// A member of an ended flow runs again, or the node of a child flow that was cancelled with it.
     FlowReopened,
     FlowTagged {
         by: By,

@@ -3,6 +3,8 @@
 //! Lists, timers and counters are derived from executions; the doctor derives them again and compares. Sums
 //! of hashes stand for the sets, so that a store of any size is checked in little memory.
 
+mod flows;
+
 use std::hash::{Hash, Hasher};
 
 use ff_core::agenda::{AgendaKey, Subject};
@@ -47,6 +49,7 @@ struct Side {
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Findings {
     pub executions: u64,
+    pub flows: u64,
     /// Submissions that could not be taken in. They are for people to look at and nothing is wrong with the store.
     pub dead_letters: u64,
     pub problems: Vec<String>,
@@ -58,6 +61,7 @@ pub async fn examine(store: &dyn Store) -> Result<Findings, StoreError> {
     let mut findings = Findings::default();
     let mut derived: Vec<Side> = (0..partitions).map(|_| Side::default()).collect();
     let mut counts = FxHashMap::<CountKey, u64>::default();
+    let mut members = 0;
     let mut ask = PageAsk {
         filter: Filter::default(),
         order: Order::OldestFirst,
@@ -69,6 +73,7 @@ pub async fn examine(store: &dyn Store) -> Result<Findings, StoreError> {
         let page = store.executions(ask.clone()).await?;
         for execution in &page.executions {
             findings.executions += 1;
+            members += u64::from(execution.flow().is_some());
             *counts.entry(CountKey::of(execution)).or_default() += 1;
             let side = &mut derived[execution.id.route().partition(partitions).index()];
             look_at(execution, side, &mut findings.problems);
@@ -82,13 +87,23 @@ pub async fn examine(store: &dyn Store) -> Result<Findings, StoreError> {
     if stored != counts {
         findings.problems.push("counts by namespace, lane, kind and state differ from a recount".to_owned());
     }
+    let flows = flows::examine(store).await?;
+    findings.flows = flows.count;
+    findings.problems.extend(flows.problems);
+    if flows.members != members {
+        let problem = format!("{members} executions are members of flows, flows list {}", flows.members);
+        findings.problems.push(problem);
+    }
+    for (partition, due, flow) in flows.walks {
+        derived[partition.index()].timers.add(AgendaKey { due, subject: Subject::Members(flow) });
+    }
     for (n, derived) in derived.into_iter().enumerate() {
         let partition = PartitionId(n as u16);
         let stored = read(store, partition).await?;
         let mut compare = |what: &str, stored: Sum, derived: Sum| {
             if stored != derived {
                 findings.problems.push(format!(
-                    "partition {partition}: the store lists {} {what}, its executions call for {}",
+                    "partition {partition}: the store lists {} {what}, its records call for {}",
                     stored.count, derived.count
                 ));
             }
@@ -154,8 +169,9 @@ async fn read(store: &dyn Store, partition: PartitionId) -> Result<Side, StoreEr
     loop {
         let loaded = store.load(partition, vec![Ask::Agenda { after, limit: PAGE }]).await?;
         let Some(Answer::Agenda { entries, reached }) = loaded.answers.into_iter().next() else { break };
-        let of_executions = |subject| matches!(subject, Subject::Timer(_) | Subject::Cascade(_));
-        let timers = entries.iter().filter(|entry| of_executions(entry.key.subject));
+        let of_records =
+            |subject| matches!(subject, Subject::Timer(_) | Subject::Cascade(_) | Subject::Members(_));
+        let timers = entries.iter().filter(|entry| of_records(entry.key.subject));
         timers.for_each(|entry| side.timers.add(entry.key));
         if reached == Ms::MAX {
             break;

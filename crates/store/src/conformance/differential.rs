@@ -217,7 +217,9 @@ mod tests {
             words.extend(events.map(|event| event.fact.word()));
         }
         let posted = ["dead_lettered", "letter_reposted", "letter_dropped"];
-        assert!(words.len() >= 26 && posted.iter().all(|it| words.contains(it)), "{words:?}");
+        let flows = ["flow_created", "flow_grown", "flow_sealed", "flow_ended", "skipped", "admitted"];
+        let seen = posted.iter().chain(&flows).all(|it| words.contains(it));
+        assert!(words.len() >= 36 && seen, "{words:?}");
     }
 
     #[tokio::test]

@@ -6,10 +6,11 @@ use ff_core::change::EndedEntry;
 use ff_core::class::Class;
 use ff_core::event::Event;
 use ff_core::execution::Execution;
+use ff_core::flow::{Edge, Flow, ListKey};
 use ff_core::inbox::{DeadLetter, Posted};
 use ff_core::key::{Ask, Dedup, DedupKey};
 use ff_core::payload::{Payload, PayloadKey, Slot};
-use ff_core::query::{CountKey, Filter, Order, PageAsk};
+use ff_core::query::{CountKey, Filter, FlowFilter, FlowPageAsk, Order, PageAsk};
 use ff_core::ready::Place;
 use ff_core::workspace::{Answer, Opening};
 use ff_core::{ExecutionId, LaneName, Ms, PartitionId};
@@ -23,6 +24,14 @@ const ALL: usize = 1_000_000;
 
 /// The ready entries of one lane and class.
 type Queue = (LaneName, Class, Vec<(Place, ExecutionId)>);
+
+/// An ordered list of a graph, and the edges that it names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct List {
+    pub list: ListKey,
+    pub entries: Vec<(u64, ExecutionId)>,
+    pub edges: Vec<Edge>,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartitionDump {
@@ -48,6 +57,8 @@ pub struct Dump {
     pub payloads: Vec<(PayloadKey, Option<Payload>)>,
     pub attempts: Vec<(ExecutionId, Vec<Attempt>)>,
     pub counts: Vec<(CountKey, u64)>,
+    pub flows: Vec<Flow>,
+    pub lists: Vec<List>,
 }
 
 impl Dump {
@@ -89,6 +100,15 @@ impl Dump {
         }
         ensure_eq!(self.attempts, want.attempts, "archived attempts");
         ensure_eq!(self.counts, want.counts, "counts");
+        let ids = |dump: &Dump| dump.flows.iter().map(|it| it.id).collect::<Vec<_>>();
+        ensure_eq!(ids(self), ids(want), "ids of all flows");
+        for (got, want) in self.flows.iter().zip(&want.flows) {
+            ensure_eq!(got, want, "flow {}", want.id);
+        }
+        ensure_eq!(self.lists.len(), want.lists.len(), "lists of graphs");
+        for (got, want) in self.lists.iter().zip(&want.lists) {
+            ensure_eq!(got, want, "list {:?}", want.list);
+        }
         Ok(())
     }
 }
@@ -119,7 +139,39 @@ async fn read(store: &dyn Store) -> Result<Dump, StoreError> {
     attempts.retain(|(_, list)| !list.is_empty());
     let mut counts = store.counts().await?;
     counts.sort();
-    Ok(Dump { partitions, executions, payloads, attempts, counts })
+    let filter = FlowFilter::default();
+    let all = FlowPageAsk { filter, order: Order::OldestFirst, after: None, limit: ALL, scan_max: ALL };
+    let flows = store.flows(all).await?.flows;
+    let lists = read_lists(store, &flows, &executions).await?;
+    Ok(Dump { partitions, executions, payloads, attempts, counts, flows, lists })
+}
+
+/// The members of every flow, and what leads into and out of each of them.
+async fn read_lists(
+    store: &dyn Store,
+    flows: &[Flow],
+    executions: &[Execution],
+) -> Result<Vec<List>, StoreError> {
+    let partitions = store.info().partitions;
+    let members = flows.iter().map(|flow| (flow.id.route(), ListKey::Members(flow.id)));
+    let of_flows = executions.iter().filter(|it| it.flow().is_some());
+    let edges = of_flows.flat_map(|it| {
+        [ListKey::Downstream(it.id), ListKey::Upstream(it.id)].map(|list| (it.id.route(), list))
+    });
+    let mut asks = vec![Vec::new(); usize::from(partitions)];
+    for (route, list) in members.chain(edges) {
+        asks[route.partition(partitions).index()].push(Ask::List { list, after: 0, limit: ALL });
+    }
+    let mut lists = Vec::new();
+    for (n, asks) in asks.into_iter().enumerate() {
+        for answer in store.load(PartitionId(n as u16), asks).await?.answers {
+            if let Answer::List { list, entries, edges, .. } = answer {
+                let edges = edges.iter().map(|edge| (**edge).clone()).collect();
+                lists.push(List { list, entries, edges });
+            }
+        }
+    }
+    Ok(lists)
 }
 
 async fn read_partition(store: &dyn Store, status: crate::Status) -> Result<PartitionDump, StoreError> {

@@ -17,6 +17,9 @@ use crate::{Commit, Outcome, Store, Version};
 /// How many agenda entries a refill asks for; small, so that the agenda is read in many parts.
 const AGENDA_PART: usize = 4;
 
+/// How often a command may ask for more; one that follows a graph asks for each stretch of it.
+const LOADS_MAX: usize = 100;
+
 pub type Answered = Result<Reply, Rejection>;
 
 pub struct Engine {
@@ -128,7 +131,7 @@ async fn answer(
     now: Ms,
     command: &Command,
 ) -> Result<Answered, String> {
-    for _ in 0..20 {
+    for _ in 0..LOADS_MAX {
         let asks = match decide(workspace, now, command) {
             Ok(reply) => return Ok(Ok(reply)),
             Err(Stop::Reject(rejection)) => return Ok(Err(rejection)),
@@ -144,7 +147,7 @@ async fn answer(
         let seen = learn(workspace, store, asks).await?;
         ensure_eq!(seen, version, "version of a load between commits");
     }
-    Err(format!("{} still needs records after 20 loads", command.name()))
+    Err(format!("{} still needs records after {LOADS_MAX} loads", command.name()))
 }
 
 /// Tells executions of a reply apart from others, for those who follow them.

@@ -1,5 +1,7 @@
 //! Random programs: lists of commands made from a seed, the same every time.
 
+mod flows;
+
 use std::sync::Arc;
 
 use ff_core::attempt::{Progress, TaskError};
@@ -47,6 +49,8 @@ pub fn limits() -> Limits {
         idempotency_window_ms: 20_000,
         retention_ms: 15_000,
         event_retention_ms: 40_000,
+        // Small, so that cascades take many commits.
+        cascade_edges_max: 3,
         ..Limits::default()
     }
 }
@@ -60,14 +64,15 @@ pub struct Program {
     executions: Vec<ExecutionId>,
     fences: Vec<Fence>,
     workers: Vec<InstanceId>,
+    flows: Vec<flows::Sketch>,
     /// The numbers of posted rows, and where they were posted.
     rows: Vec<(PartitionId, u64)>,
 }
 
 impl Program {
     pub fn new(seed: u64, partitions: u16) -> Program {
-        let (executions, fences, workers, rows) = Default::default();
-        Program { dice: Dice::new(seed), partitions, made: 0, executions, fences, workers, rows }
+        let (executions, fences, workers, flows, rows) = Default::default();
+        Program { dice: Dice::new(seed), partitions, made: 0, executions, fences, workers, flows, rows }
     }
 
     pub fn dice(&mut self) -> &mut Dice {
@@ -122,7 +127,7 @@ impl Program {
     }
 
     fn command(&mut self, partition: PartitionId) -> Option<Command> {
-        Some(match self.dice.below(23) {
+        Some(match self.dice.below(29) {
             0..=5 => self.create(partition),
             6..=8 => self.claim()?,
             9 => commands::Complete { fence: self.fence(partition)?, result: self.result() }.into(),
@@ -135,6 +140,7 @@ impl Program {
             16 => self.register(partition),
             17 => self.about_worker(partition)?,
             18 => self.about_letter(partition)?,
+            19..=24 => self.about_flow(partition)?,
             _ => self.about_execution(partition)?,
         })
     }

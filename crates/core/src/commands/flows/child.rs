@@ -152,10 +152,10 @@ fn begin(ws: &mut Workspace, now: Ms, mut flow: Flow) {
 
 /// Its node runs again, and with it every member that did not complete.
 fn revive(ws: &mut Workspace, now: Ms, mut flow: Flow, waits: bool) {
-    flow.live.cancel = None;
+    let cancelled = flow.live.cancel.take().is_some();
     flow.live.waits = waits;
     flow.live.walk = Some(Walk { since: now, after: 0, revive: true });
-    if flow.live.end.take().is_some() {
+    if flow.live.end.take().is_some() || cancelled {
         ws.emit_flow(&flow, now, Fact::FlowReopened);
     }
     ws.follow_up(Todo::Flow(flow.id));
