@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod attack;
+mod cascades;
 mod fleet;
 mod parts;
 mod postgres;

@@ -15,6 +15,7 @@ use flowfabric::{Backoff, Fabric, InstanceId, Kind, LaneName, Payload, Policy, R
 pub const KIND: &str = "job";
 pub const TELLER: &str = "teller";
 pub const SUBMITTER: &str = "submitter";
+pub const FOLLOWER: &str = "follower";
 
 /// Short, so that a paused process loses what it holds.
 const LEASE_MS: i64 = 1_000;
@@ -29,6 +30,9 @@ pub fn prepare(command: &mut Command, part: &str, url: &str) {
 pub fn play() {
     let (Ok(part), Ok(url)) = (std::env::var(PART), std::env::var(URL)) else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    if part == FOLLOWER {
+        return runtime.block_on(crate::cascades::follow(&url));
+    }
     runtime.block_on(async {
         // Without a store it ends, and the parent starts another.
         let Ok(fabric) = flowfabric::connect(&url).await else { return };

@@ -311,7 +311,8 @@ impl<'a> Graph<'a> {
             ));
         }
         let given = edge.state() == EdgeState::Satisfied;
-        if undecided && edge.passes != given {
+        let satisfied = group.is_some_and(|group| group.state == GroupState::Satisfied);
+        if !satisfied && edge.passes != given {
             problems.push(format!(
                 "edge {} passes a result: {}, it is satisfied: {given}",
                 edge.number, edge.passes

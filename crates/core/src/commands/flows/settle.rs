@@ -291,8 +291,9 @@ impl Settling<'_> {
         let needed = upstream.end().is_none() && is_undecided(&downstream);
         let mut after = (*edge).clone();
         (after.counted, after.needed) = (counted, needed);
-        // What a decided group was given stays given, also while an upstream runs again.
-        if is_undecided(&downstream) {
+        // What a satisfied group was given stays given, also while an upstream runs again. Any other may be
+        // satisfied later, also that of a member which has ended and runs again.
+        if downstream.node().is_none_or(|node| node.group.state != GroupState::Satisfied) {
             after.passes = after.state() == EdgeState::Satisfied;
         }
         if edge.counted != counted {

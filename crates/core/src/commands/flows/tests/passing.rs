@@ -64,3 +64,14 @@ fn a_node_that_waits_again_is_given_what_satisfies_it_then() {
     play.complete("b");
     assert_eq!(passed(&play, "two"), ["a", "b"]);
 }
+
+#[test]
+fn what_ended_while_its_dependent_was_cancelled_is_given_to_it_when_that_runs_again() {
+    let mut play = Play::of("a b a>b");
+    play.cancel("b");
+    play.complete("a");
+    play.bench.ok(replay(play.ids["b"]));
+    assert_eq!(play.state("b"), "waiting");
+    let key = EdgeKey { upstream: play.ids["a"], downstream: play.ids["b"] };
+    assert!(play.bench.store.edges[&key].passes);
+}
