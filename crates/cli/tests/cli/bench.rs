@@ -29,8 +29,11 @@ fn what_measures_postgres_says_so_on_another_store() {
 
 /// The report of the shortest run there is.
 fn short(scenario: &str) -> Value {
-    let server = ff_scratch::test_postgres().unwrap();
-    let args = ["--store", &server, "--seconds", "1", "--rounds", "1", "--count", "1000", "--json"];
+    short_of(scenario, &ff_scratch::test_postgres().unwrap(), "1000")
+}
+
+fn short_of(scenario: &str, store: &str, count: &str) -> Value {
+    let args = ["--store", store, "--seconds", "1", "--rounds", "1", "--count", count, "--json"];
     let stand = Stand::new();
     let report: Value =
         serde_json::from_str(&stand.ok(["bench", "--scenario", scenario].into_iter().chain(args))).unwrap();
@@ -58,4 +61,14 @@ fn engine_processes_share_a_database_whether_clients_stick_to_one_or_call_any() 
 #[test]
 fn growth_reads_no_hot_table_whole() {
     assert_eq!(short("growth")["more"]["whole-table reads"], 0.0);
+}
+
+#[test]
+fn flows_are_measured_on_every_store() {
+    for store in ["memory:", "sqlite:", &ff_scratch::test_postgres().unwrap()] {
+        assert!(short_of("chain", store, "3")["p50_ms"].as_f64().unwrap() > 0.0);
+        assert_eq!(short_of("fan", store, "600")["more"]["width"], 600.0);
+        let more = &short_of("quorum-cancel", store, "1")["more"];
+        assert!(more["1000 losers, p50 ms"].as_f64().unwrap() > 0.0, "{more}");
+    }
 }
