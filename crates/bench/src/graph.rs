@@ -6,6 +6,7 @@ use ff_core::commands::{AddNodes, Create, CreateFlow, NewEdge, NewNode, Seal};
 use ff_core::flow::Join;
 use ff_core::{Command, ExecutionId, Flow, FlowId, Payload};
 use ff_engine::Engine;
+use ff_store::{Clock, SystemClock};
 
 use crate::bed::NOOP;
 
@@ -106,6 +107,5 @@ pub async fn run(engine: &Engine, graph: Graph) -> anyhow::Result<Arc<Flow>> {
 
 /// Ids carry a time so that they sort; it need not be the store's.
 fn now() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(0)
+    SystemClock.now()
 }

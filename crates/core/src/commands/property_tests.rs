@@ -294,7 +294,7 @@ impl World {
     /// A few new nodes with random edges among them, and with edges from and to what a flow has already.
     fn graph(&mut self, seed: u64, flow: Option<FlowId>) -> (Vec<NewNode>, Vec<NewEdge>) {
         let (mut nodes, edges) = self.flat_graph(seed, flow);
-        if seed % 5 == 0 {
+        if seed.is_multiple_of(5) {
             let (inner, inner_edges) = self.flat_graph(seed / 5, None);
             let id = FlowId(self.bench.next_id().0);
             let sealed = inner.iter().all(|node| !node.open);

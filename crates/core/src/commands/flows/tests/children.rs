@@ -33,7 +33,7 @@ fn new_child(play: &mut Play, number: u64, text: &str) -> NewChild {
     NewChild { id, kind: "inner".parse().unwrap(), tags: Default::default(), nodes, edges, sealed: true }
 }
 
-fn child<'a>(play: &'a Play) -> &'a Flow {
+fn child(play: &Play) -> &Flow {
     let id = play.get("child").child_flow().expect("it is a child flow");
     &play.bench.store.flows[&id]
 }
