@@ -21,11 +21,15 @@ fn seeds_that_once_failed_stay_clean() {
     let window_refilled_from_before_a_commit = [2, 5];
     let failed_read_of_what_was_missed_forgotten = [13, 17];
     let sweep_hidden_by_a_page_read_before_a_commit = [101];
+    let child_flow_revived_without_an_event = [5_077];
+    let result_not_given_to_a_member_that_waits_again = [6_491];
     let found = repeated_change_answered_before_its_copies_arrived
         .into_iter()
         .chain(window_refilled_from_before_a_commit)
         .chain(failed_read_of_what_was_missed_forgotten)
-        .chain(sweep_hidden_by_a_page_read_before_a_commit);
+        .chain(sweep_hidden_by_a_page_read_before_a_commit)
+        .chain(child_flow_revived_without_an_event)
+        .chain(result_not_given_to_a_member_that_waits_again);
     clean(found, &Options::default());
 }
 

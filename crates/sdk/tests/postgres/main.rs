@@ -8,4 +8,6 @@ mod differential;
 mod ground;
 mod inbox;
 mod interruptions;
+mod large_flows;
+mod measured;
 mod servers;

@@ -89,7 +89,10 @@ pub fn check_admitted(admitted: u32, it: &Execution) -> Check {
 pub fn check_start(id: ExecutionId, changes: &Changes, before: &Mirror) -> Check {
     let Some(member) = before.executions.get(&id) else { return Ok(()) };
     let Some(flow) = member.flow().and_then(|flow| before.flows.get(&flow)) else { return Ok(()) };
-    ensure!(!flow.cancels(member), "{id} starts although its flow {} is being cancelled", flow.id);
+    // A child flow that was cancelled with its node runs again with it.
+    let revived = |event: &Event| event.flow == Some(flow.id) && matches!(event.fact, Fact::FlowReopened);
+    let cancelled = flow.cancels(member) && !changes.events.iter().any(revived);
+    ensure!(!cancelled, "{id} starts although its flow {} is being cancelled", flow.id);
     let again = |event: &Event| event.flow == Some(flow.id) && matches!(event.fact, Fact::Replayed { .. });
     if member.end().is_some() || changes.events.iter().any(again) {
         return Ok(());
