@@ -20,6 +20,9 @@ use crate::state::Reason;
 /// How many entries one read of a list brings.
 const PAGE: usize = 1_024;
 
+/// How many entries of lists are kept in memory for each record.
+const LISTED: usize = 8;
+
 /// The lists that are in memory, whole or in part.
 pub(super) type Lists = FxHashMap<ListKey, Sequence>;
 
@@ -200,12 +203,15 @@ impl Workspace {
         if self.edges.len() > keep {
             self.edges.evict(settled, keep / 2, |_| false);
         }
-        // Counting takes a while, so it is done only when enough has been added since.
+        // An entry of a list is small beside a record. Counting takes a while, so it is done only when enough has
+        // been added since.
         if self.graph_added > keep {
             self.graph_added = 0;
-            if self.graph.values().map(|list| list.len() + 1).sum::<usize>() > keep {
-                self.graph.clear();
-            }
+            let mut left = keep.saturating_mul(LISTED);
+            self.graph.retain(|_, list| {
+                left = left.saturating_sub(list.len() + 1);
+                left > 0
+            });
         }
     }
 }

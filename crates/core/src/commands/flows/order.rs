@@ -14,6 +14,7 @@ use crate::Ms;
 use crate::execution::Execution;
 use crate::flow::{EdgeKey, ListKey};
 use crate::id::ExecutionId;
+use crate::key::Ask;
 use crate::rejection::Rejection;
 use crate::workspace::{Stop, Workspace};
 
@@ -49,29 +50,32 @@ fn ancestors(
 ) -> Result<Option<FxHashSet<ExecutionId>>, Stop> {
     let mut seen = FxHashSet::from_iter([key.upstream]);
     let mut stack = vec![key.upstream];
-    let mut looked = 0;
+    let (mut looked, mut missing) = (0, Missing::default());
     while let Some(node) = stack.pop() {
-        let it = ws.require(node)?;
+        let Some(it) = missing.note(ws.require(node))? else { continue };
         let previous = it.spec.member.as_ref().and_then(|member| member.hedge).map(|hedge| hedge.previous);
         let (edges, more) = match it.node().is_none_or(|node| node.group.total == 0) {
             true => (Vec::new(), false),
-            false => ws.list(ListKey::Upstream(node), 0, look_back_max - looked)?,
+            false => {
+                let edges = ws.list(ListKey::Upstream(node), 0, look_back_max - looked);
+                missing.note(edges)?.unwrap_or_default()
+            }
         };
         looked += edges.len();
         for id in edges.into_iter().map(|(_, id)| id).chain(previous) {
             if id == key.downstream {
                 return Err(cycle(key));
             }
-            if !seen.contains(&id) && level(ws, id)? == at {
+            if !seen.contains(&id) && missing.note(level(ws, id))? == Some(at) {
                 seen.insert(id);
                 stack.push(id);
             }
         }
         if more || looked >= look_back_max {
-            return Ok(None);
+            return missing.or(None);
         }
     }
-    Ok(Some(seen))
+    missing.or(Some(seen))
 }
 
 /// Lifts the downstream of a new edge, and whatever must stay above it. Meeting one of `ancestors` on the way
@@ -87,21 +91,44 @@ fn lift_all(
         return Err(cycle(key));
     }
     lift(ws, now, key.downstream, to)?;
-    let mut stack = vec![key.downstream];
+    let (mut stack, mut missing) = (vec![key.downstream], Missing::default());
     while let Some(node) = stack.pop() {
-        let (edges, _) = ws.list(ListKey::Downstream(node), 0, usize::MAX)?;
+        let edges = missing.note(ws.list(ListKey::Downstream(node), 0, usize::MAX))?;
+        let (edges, _) = edges.unwrap_or_default();
         let spare = spare(ws.require(node)?);
         for id in edges.into_iter().map(|(_, id)| id).chain(spare) {
             if ancestors.contains(&id) {
                 return Err(cycle(key));
             }
-            if level(ws, id)? < to {
+            if missing.note(level(ws, id))?.is_some_and(|level| level < to) {
                 lift(ws, now, id, to)?;
                 stack.push(id);
             }
         }
     }
-    Ok(())
+    missing.or(())
+}
+
+/// What a search could not see because it is not in memory, to be read all at once: after each read everything is
+/// searched anew.
+#[derive(Default)]
+struct Missing(Vec<Ask>);
+
+impl Missing {
+    fn note<T>(&mut self, found: Result<T, Stop>) -> Result<Option<T>, Stop> {
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(Stop::Need(asks)) => {
+                self.0.extend(asks);
+                Ok(None)
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+
+    fn or<T>(self, found: T) -> Result<T, Stop> {
+        if self.0.is_empty() { Ok(found) } else { Err(Stop::Need(self.0)) }
+    }
 }
 
 /// What starts after a member has, as if an edge led there.
