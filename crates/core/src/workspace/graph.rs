@@ -95,10 +95,12 @@ impl Workspace {
             Known::Absent => return Ok(None),
             Known::Unknown => {}
         }
-        let whole = |list| self.graph.get(&list).is_some_and(Sequence::is_whole);
-        let leads = |list, to| self.graph.get(&list).is_some_and(|it| it.after(0).any(|(_, id)| id == to));
-        let (down, up) = (ListKey::Downstream(key.upstream), ListKey::Upstream(key.downstream));
-        let absent = (whole(down) && !leads(down, key.downstream)) || (whole(up) && !leads(up, key.upstream));
+        let whole = |list| self.graph.get(&list).filter(|it| it.is_whole());
+        let down = whole(ListKey::Downstream(key.upstream)).map(|it| (it, key.downstream));
+        let up = whole(ListKey::Upstream(key.downstream)).map(|it| (it, key.upstream));
+        // One end of a fan has very many edges, the other few.
+        let shorter = down.into_iter().chain(up).min_by_key(|(list, _)| list.len());
+        let absent = shorter.is_some_and(|(list, to)| list.after(0).all(|(_, id)| id != to));
         if absent { Ok(None) } else { Err(Stop::Need(vec![Ask::Record(Key::Edge(key))])) }
     }
 
