@@ -224,7 +224,9 @@ fn attack(url: &str) {
     let fabric = runtime.block_on(connect(url)).unwrap();
     let before = runtime.block_on(fabric.engine().flow(graph.flow)).unwrap().unwrap();
     assert!(before.live.end.is_none(), "everything was over before the last kill: this was no attack");
-    let (mut child, _lines) = start(url);
+    let (mut child, mut lines) = start(url);
+    // Whoever is not listened to is stopped by a full pipe.
+    std::thread::spawn(move || while hear(&mut lines).is_some() {});
     runtime.block_on(async {
         let ended = tokio::time::timeout(PATIENCE, fabric.engine().wait_flow(graph.flow)).await;
         assert_eq!(ended.expect("the flow ends").unwrap().state(), FlowState::Failed, "a root fails");
