@@ -165,7 +165,8 @@ async fn register(engine: &Engine) -> Option<Arc<Poll>> {
         capabilities: capabilities.clone(),
         build: None,
         server: Some(engine.server().into()),
-        ttl_ms: 5_000,
+        // It gives no signs of life, and must not count as dead before the test is over.
+        ttl_ms: 600_000,
     };
     engine.execute(command).await.ok()?;
     let (kinds, namespaces) = (vec![], vec![]);
