@@ -135,8 +135,18 @@ pub async fn follow(url: &str) {
     let Some(fabric) = connect(url).await else { return };
     let engine = fabric.engine();
     let Some(poll) = register(engine).await else { return };
+    tokio::spawn(work(engine.clone(), poll));
+    let mut tick = tokio::time::interval(Duration::from_millis(1));
     loop {
-        let Ok(tasks) = engine.poll(poll.clone(), 2, Duration::from_millis(1)).await else { continue };
+        tick.tick().await;
+        let fired = engine.stats().await.map_or(0, |stats| stats.fired);
+        println!("@ fired {fired}");
+    }
+}
+
+async fn work(engine: Engine, poll: Arc<Poll>) {
+    loop {
+        let Ok(tasks) = engine.poll(poll.clone(), 2, Duration::from_secs(1)).await else { continue };
         for task in tasks {
             let (fence, bad) = (task.execution.fence(), task.execution.spec.kind.as_str() == BAD);
             // What became of it is seen in the end; whoever takes it over does the same.
@@ -148,8 +158,6 @@ pub async fn follow(url: &str) {
                 false => engine.execute(Complete { fence, result: None }).await,
             };
         }
-        let fired = engine.stats().await.map_or(0, |stats| stats.fired);
-        println!("@ fired {fired}");
     }
 }
 
