@@ -29,6 +29,10 @@ pub enum Subject {
     Cascade(ExecutionId),
     /// A flow whose members are being visited: to be cancelled, or because it was sealed.
     Members(FlowId),
+    /// Child executions that an ended execution has left behind.
+    Children(ExecutionId),
+    /// Frames of an execution that may be too old.
+    Frames(ExecutionId),
     /// A message that another partition has not acknowledged.
     Deliver { to: PartitionId, number: u64 },
 }
@@ -42,17 +46,30 @@ impl Subject {
             Subject::Sweep => "sweep",
             Subject::Cascade(_) => "cascade",
             Subject::Members(_) => "members",
+            Subject::Children(_) => "children",
+            Subject::Frames(_) => "frames",
             Subject::Deliver { .. } => "deliver",
         }
     }
 
-    pub const KINDS: [&'static str; 7] =
-        ["timer", "worker_timer", "worker_leases", "sweep", "cascade", "members", "deliver"];
+    pub const KINDS: [&'static str; 9] = [
+        "timer",
+        "worker_timer",
+        "worker_leases",
+        "sweep",
+        "cascade",
+        "members",
+        "children",
+        "frames",
+        "deliver",
+    ];
 
     /// The subject as text, for stores that keep kind and subject in columns.
     pub fn text(&self) -> String {
         match self {
-            Subject::Timer(id) | Subject::Cascade(id) => id.to_string(),
+            Subject::Timer(id) | Subject::Cascade(id) | Subject::Children(id) | Subject::Frames(id) => {
+                id.to_string()
+            }
             Subject::Members(id) => id.to_string(),
             Subject::WorkerTimer(id) | Subject::WorkerLeases(id) => id.to_string(),
             Subject::Sweep => String::new(),
@@ -69,6 +86,8 @@ impl Subject {
             "sweep" => Subject::Sweep,
             "cascade" => Subject::Cascade(text.parse().ok()?),
             "members" => Subject::Members(text.parse().ok()?),
+            "children" => Subject::Children(text.parse().ok()?),
+            "frames" => Subject::Frames(text.parse().ok()?),
             "deliver" => {
                 let (to, number) = text.split_once('/')?;
                 Subject::Deliver { to: PartitionId(to.parse().ok()?), number: number.parse().ok()? }
@@ -253,6 +272,8 @@ mod tests {
             Subject::Sweep,
             Subject::Cascade(id),
             Subject::Members(FlowId::from_parts(5, Route(6), 7)),
+            Subject::Children(id),
+            Subject::Frames(id),
             Subject::Deliver { to: PartitionId(3), number: 12 },
         ] {
             assert_eq!(Subject::from_text(subject.kind(), &subject.text()), Some(subject));

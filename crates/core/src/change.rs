@@ -20,6 +20,9 @@ use crate::name::LaneName;
 use crate::payload::{Payload, PayloadKey};
 use crate::query::CountKey;
 use crate::ready::ReadyEntry;
+use crate::step::Step;
+use crate::stream::{Frame, Stream, Trim};
+use crate::suspension::{Signal, SigningKey, WaitpointEntry, WaitpointId};
 use crate::worker::WorkerInstance;
 
 /// What a partition knows of itself; it rides in the commit.
@@ -51,7 +54,7 @@ pub struct EndedEntry {
 pub enum ExecutionChange {
     Insert(Arc<Execution>),
     Update(Arc<Execution>),
-    /// Remove the execution with its payloads and attempts.
+    /// Remove the execution with its payloads, attempts, signals, steps, stream and frames.
     Purge(ExecutionId),
 }
 
@@ -95,6 +98,17 @@ pub struct Changes {
     pub links: Vec<Link>,
     pub flows: Vec<(FlowId, Option<Arc<Flow>>)>,
     pub edges: Vec<(EdgeKey, Option<Arc<Edge>>)>,
+    pub signing_keys: Vec<(u32, Option<Arc<SigningKey>>)>,
+    /// The inbox: waitpoints that close and open.
+    pub waitpoints_removed: Vec<WaitpointId>,
+    pub waitpoints_added: Vec<WaitpointEntry>,
+    pub signals: Vec<Signal>,
+    /// An existing step under the same key is replaced.
+    pub steps: Vec<Step>,
+    pub streams: Vec<(ExecutionId, Option<Arc<Stream>>)>,
+    /// Before frames are added.
+    pub frames_trimmed: Vec<Trim>,
+    pub frames: Vec<Frame>,
     /// What becomes of posted rows, by their numbers and in order. Those that die move to the dead letters, with the
     /// reason and the time of the header; those that are reposted move back as they were. All others stay.
     pub inbox: Vec<(u64, Fate)>,
@@ -132,6 +146,14 @@ impl Changes {
             + self.flows.len()
             + self.edges.len()
             + self.inbox.len()
+            + self.signing_keys.len()
+            + self.waitpoints_removed.len()
+            + self.waitpoints_added.len()
+            + self.signals.len()
+            + self.steps.len()
+            + self.streams.len()
+            + self.frames_trimmed.len()
+            + self.frames.len()
     }
 
     /// The cached records that other servers must read again.
@@ -143,6 +165,8 @@ impl Changes {
             .chain(self.workers.iter().map(|(id, _)| Key::Worker(*id)))
             .chain(self.flows.iter().map(|(id, _)| Key::Flow(*id)))
             .chain(self.edges.iter().map(|(key, _)| Key::Edge(*key)))
+            .chain(self.streams.iter().map(|(id, _)| Key::Stream(*id)))
+            .chain(self.signing_keys.iter().map(|(id, _)| Key::SigningKey(*id)))
             .chain(self.messages().map(Key::Message))
             .collect()
     }

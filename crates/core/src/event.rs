@@ -9,8 +9,9 @@ use crate::attempt::TaskError;
 use crate::flow::{CancelPolicy, FlowState, Join};
 use crate::id::{ExecutionId, FlowId, InstanceId};
 use crate::lane::LaneMode;
-use crate::name::{Kind, LaneName, Namespace, WorkerName};
+use crate::name::{Kind, LaneName, Namespace, SignalName, StepName, WorkerName};
 use crate::state::{AttemptOutcome, Reason, words};
+use crate::suspension::{Effect, ResumedBy};
 use crate::tags::Tags;
 
 words!(
@@ -19,7 +20,17 @@ words!(
         Execution = "execution",
         Lease = "lease",
         Flow = "flow",
+        Signal = "signal",
         Operator = "operator",
+    }
+);
+
+words!(
+    /// Why a waitpoint takes no more signals.
+    Closing {
+        Resumed = "resumed",
+        Expired = "expired",
+        Ended = "ended",
     }
 );
 
@@ -180,6 +191,59 @@ pub enum Fact {
         holder: Holder,
     },
 
+    /// Parked until something happens outside; the same attempt goes on then.
+    Suspended {
+        reason: Reason,
+        until: Option<Ms>,
+    },
+    /// A suspension is over.
+    Resumed {
+        by: ResumedBy,
+        /// The numbers of the signals that satisfied it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        signals: Vec<u32>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        children: Vec<ExecutionId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        operator: Option<By>,
+    },
+    /// A suspension has lasted too long; somebody has to look at it.
+    Escalated,
+    ChildStarted {
+        child: ExecutionId,
+    },
+    /// The steps an attempt called are not those that were recorded.
+    StepsDrifted {
+        attempt: u32,
+        /// Recorded steps that were not called.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        missing: Vec<StepName>,
+        /// Steps that were called in another order, or before recorded ones.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        reordered: Vec<StepName>,
+    },
+
+    WaitpointOpened {
+        waitpoint: u32,
+        name: Option<SignalName>,
+        expires_at: Option<Ms>,
+        /// What its token can be recognised by.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token: Option<Box<str>>,
+    },
+    WaitpointClosed {
+        waitpoint: u32,
+        why: Closing,
+    },
+    SignalReceived {
+        number: u32,
+        name: Option<SignalName>,
+        waitpoint: Option<u32>,
+        source: Option<Box<str>>,
+        #[serde(flatten)]
+        effect: Effect,
+    },
+
     FlowCreated {
         kind: Kind,
         nodes: u64,
@@ -244,6 +308,13 @@ pub enum Fact {
         #[serde(rename = "now")]
         tags: Tags,
     },
+    /// New tokens are signed with another key.
+    KeyRotated {
+        by: By,
+        key: u32,
+        /// From when on tokens of older keys are refused.
+        retires_at: Ms,
+    },
     LaneChanged {
         by: By,
         mode: LaneMode,
@@ -307,7 +378,13 @@ impl Fact {
             | Admitted { .. }
             | Blocked { .. }
             | Skipped { .. }
+            | Suspended { .. }
+            | Resumed { .. }
+            | Escalated
+            | ChildStarted { .. }
+            | StepsDrifted { .. }
             | Removed => Family::Execution,
+            WaitpointOpened { .. } | WaitpointClosed { .. } | SignalReceived { .. } => Family::Signal,
             FlowCreated { .. }
             | FlowGrown { .. }
             | FlowSealed { .. }
@@ -329,6 +406,7 @@ impl Fact {
             | Unheld { .. }
             | PriorityChanged { .. }
             | Tagged { .. }
+            | KeyRotated { .. }
             | LaneChanged { .. }
             | WorkerRegistered { .. }
             | WorkerDrained { .. }
@@ -359,6 +437,14 @@ impl Fact {
             Admitted { .. } => "admitted",
             Blocked { .. } => "blocked",
             Skipped { .. } => "skipped",
+            Suspended { .. } => "suspended",
+            Resumed { .. } => "resumed",
+            Escalated => "escalated",
+            ChildStarted { .. } => "child_started",
+            StepsDrifted { .. } => "steps_drifted",
+            WaitpointOpened { .. } => "waitpoint_opened",
+            WaitpointClosed { .. } => "waitpoint_closed",
+            SignalReceived { .. } => "signal_received",
             FlowCreated { .. } => "flow_created",
             FlowGrown { .. } => "flow_grown",
             FlowSealed { .. } => "flow_sealed",
@@ -380,6 +466,7 @@ impl Fact {
             Unheld { .. } => "unheld",
             PriorityChanged { .. } => "priority_changed",
             Tagged { .. } => "tagged",
+            KeyRotated { .. } => "key_rotated",
             LaneChanged { .. } => "lane_changed",
             WorkerRegistered { .. } => "worker_registered",
             WorkerDrained { .. } => "worker_drained",

@@ -14,6 +14,7 @@ use crate::policy::Policy;
 use crate::ready::{Place, ReadyEntry};
 use crate::rejection::{Lost, Rejection};
 use crate::state::{PublicState, Reason};
+use crate::suspension::{Mailbox, Suspension};
 use crate::tags::Tags;
 
 /// How many endings of leases an execution remembers, so that a repeated call gets its first reply.
@@ -48,6 +49,9 @@ pub struct Spec {
     /// What it is in its flow, if it is in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<Box<Member>>,
+    /// The execution that started it and waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ExecutionId>,
 }
 
 impl Spec {
@@ -131,12 +135,17 @@ pub enum State {
         reason: Reason,
     },
     Active(Lease),
+    /// Parked by its worker until something happens outside.
+    Suspended(Box<Suspension>),
     Held {
         actor: Box<str>,
         cause: Box<str>,
         at: Ms,
         until: Option<Ms>,
         reason: Option<Reason>,
+        /// What it goes on waiting for when it is unheld.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        suspension: Option<Box<Suspension>>,
     },
     Ended(End),
 }
@@ -153,6 +162,7 @@ pub enum How {
         until: Ms,
     },
     Released,
+    Suspended,
     /// The worker ended it, in whatever way, while a cancel was asked for.
     Cancelled,
     Lost(Lost),
@@ -165,6 +175,7 @@ impl How {
             How::Failed { .. } => "failed",
             How::Delayed { .. } => "delayed",
             How::Released => "released",
+            How::Suspended => "suspended",
             How::Cancelled => "cancelled",
             How::Lost(_) => "lost",
         }
@@ -213,6 +224,12 @@ pub struct Live {
     /// What it waits for in its flow, and who waits for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Box<Node>>,
+    /// What has arrived for it; absent until it first waits or is signalled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mailbox: Option<Box<Mailbox>>,
+    /// Whether steps are recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stepped: bool,
     pub changed_at: Ms,
 }
 
@@ -233,6 +250,8 @@ pub enum Guard {
     LeaseExpiry,
     ScheduleToStart,
     Wake,
+    SuspensionTimeout,
+    WaitpointExpiry,
 }
 
 /// What every call of a worker carries: which lease it speaks for.
@@ -250,6 +269,7 @@ impl Execution {
             State::Delayed { .. } | State::Blocked { reason: Reason::Hedge } => PublicState::Delayed,
             State::Blocked { .. } => PublicState::WaitingChildren,
             State::Active(_) => PublicState::Active,
+            State::Suspended(_) => PublicState::Suspended,
             State::Ended(end) => end.state,
         }
     }
@@ -261,6 +281,7 @@ impl Execution {
             State::Delayed { reason, .. } | State::Blocked { reason } => *reason,
             State::Active(lease) if lease.cancel.is_some() => Reason::CancelRequested,
             State::Active(_) => Reason::Running,
+            State::Suspended(suspension) => suspension.reason,
             State::Ended(end) => end.reason,
         }
     }
@@ -270,6 +291,24 @@ impl Execution {
             State::Active(lease) => Some(lease),
             _ => None,
         }
+    }
+
+    /// What it waits for, also while an operator holds it.
+    pub fn suspension(&self) -> Option<&Suspension> {
+        match &self.live.state {
+            State::Suspended(suspension) => Some(suspension),
+            State::Held { suspension, .. } => suspension.as_deref(),
+            _ => None,
+        }
+    }
+
+    pub fn mailbox(&self) -> Option<&Mailbox> {
+        self.live.mailbox.as_deref()
+    }
+
+    /// Its mailbox, made if it has none.
+    pub fn mailbox_mut(&mut self) -> &mut Mailbox {
+        self.live.mailbox.get_or_insert_default()
     }
 
     pub fn end(&self) -> Option<&End> {
@@ -382,9 +421,14 @@ impl Execution {
                     lease.cancel.as_ref().map(|cancel| (cancel.cut_at, Guard::CancelGrace)),
                 ]
             }
+            State::Suspended(suspension) => {
+                [suspension.timeout_at.map(|at| (at, Guard::SuspensionTimeout)), None, None]
+            }
             State::Blocked { .. } | State::Held { .. } | State::Ended(_) => [None, None, None],
         };
-        own.into_iter().flatten().chain(deadline)
+        let open = self.mailbox().filter(|_| !ended).and_then(Mailbox::next_expiry);
+        let expiry = open.map(|at| (at, Guard::WaitpointExpiry));
+        own.into_iter().flatten().chain(deadline).chain(expiry)
     }
 
     /// The limit that acts first.

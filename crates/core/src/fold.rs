@@ -122,6 +122,12 @@ impl Folded {
                 it.spent = 0;
                 it.losses = 0;
             }
+            Fact::Suspended { reason, .. } => {
+                set(PublicState::Suspended, *reason, None);
+                it.losses = 0;
+            }
+            Fact::Resumed { .. } => set(PublicState::Waiting, Reason::WaitingForWorker, None),
+            Fact::Escalated => set(PublicState::Suspended, Reason::OperatorReview, None),
             Fact::Held { .. } => set(PublicState::Waiting, Reason::PausedByOperator, None),
             Fact::Admitted { until, reason } | Fact::Unheld { until, reason, .. } => {
                 let (state, reason) = waiting_or_delayed(*until, reason.unwrap_or(Reason::WaitingForDelay));
@@ -136,6 +142,11 @@ impl Folded {
             | Fact::LeaseRevoked { .. }
             | Fact::LeaseReleased { .. }
             | Fact::LeasePaused { .. }
+            | Fact::ChildStarted { .. }
+            | Fact::StepsDrifted { .. }
+            | Fact::WaitpointOpened { .. }
+            | Fact::WaitpointClosed { .. }
+            | Fact::SignalReceived { .. }
             | Fact::FlowCreated { .. }
             | Fact::FlowGrown { .. }
             | Fact::FlowSealed { .. }
@@ -146,6 +157,7 @@ impl Folded {
             | Fact::FlowReopened
             | Fact::FlowTagged { .. }
             | Fact::FlowRemoved
+            | Fact::KeyRotated { .. }
             | Fact::LaneChanged { .. }
             | Fact::WorkerRegistered { .. }
             | Fact::WorkerDrained { .. }

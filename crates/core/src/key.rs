@@ -34,6 +34,10 @@ pub enum Key {
     Worker(InstanceId),
     Flow(FlowId),
     Edge(EdgeKey),
+    /// The output stream of an execution.
+    Stream(ExecutionId),
+    /// A key that tokens are signed with.
+    SigningKey(u32),
     /// A message in the agenda; the other entries follow from records.
     Message(AgendaKey),
 }

@@ -9,6 +9,8 @@
 //! |---|---|
 //! | what is stored | [`execution`], [`attempt`], [`lane`], [`worker`], [`agenda`], [`ready`] |
 //! | graphs of executions | [`flow`] |
+//! | waiting for signals, and who may send them | [`suspension`] |
+//! | durable steps, live output | [`step`], [`stream`] |
 //! | submissions inside an application's own transaction | [`inbox`] |
 //! | what can be asked, and the answers | [`commands`], [`reply`], [`rejection`] |
 //! | what is written | [`change`], [`event`], and [`fold`] that reads events back into states |
@@ -39,6 +41,9 @@ pub mod ready;
 pub mod rejection;
 pub mod reply;
 pub mod state;
+pub mod step;
+pub mod stream;
+pub mod suspension;
 pub mod tags;
 pub mod worker;
 pub mod workspace;

@@ -23,6 +23,25 @@ pub struct Limits {
     pub flow_items_max: usize,
     /// How many edges one commit follows from what has ended or been decided; the agenda follows the rest.
     pub cascade_edges_max: usize,
+    /// What one signal may carry.
+    pub signal_bytes_max: usize,
+    /// How many signals one execution keeps.
+    pub signals_max: usize,
+    /// How many waitpoints of one execution may be open at once.
+    pub waitpoints_max: usize,
+    /// How many child executions of one execution may run at once.
+    pub children_max: usize,
+    /// How many steps one execution records.
+    pub steps_max: usize,
+    pub frame_bytes_max: usize,
+    /// How many frames one call may append, and how many of one attempt are kept.
+    pub frames_max: usize,
+    pub frames_kept_max: u64,
+    /// How large a summary document may grow.
+    pub summary_bytes_max: usize,
+    /// How long frames are kept, and how long best-effort ones.
+    pub frame_retention_ms: Ms,
+    pub best_effort_ms: Ms,
     /// How far ahead a delay, a deadline or a timeout may reach.
     pub horizon_ms_max: Ms,
     /// How long an idempotency key returns the first execution.
@@ -47,6 +66,17 @@ impl Default for Limits {
             batch_items_max: 10_000,
             flow_items_max: 1_000,
             cascade_edges_max: 1_000,
+            signal_bytes_max: 64 << 10,
+            signals_max: 10_000,
+            waitpoints_max: 1_000,
+            children_max: 1_000,
+            steps_max: 10_000,
+            frame_bytes_max: 64 << 10,
+            frames_max: 1_000,
+            frames_kept_max: 10_000,
+            summary_bytes_max: 256 << 10,
+            frame_retention_ms: 7 * DAY_MS,
+            best_effort_ms: 60_000,
             horizon_ms_max: 10 * 366 * DAY_MS,
             idempotency_window_ms: DAY_MS,
             retention_ms: 7 * DAY_MS,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::PartitionId;
 use crate::lane::Lane;
+use crate::suspension::SigningKey;
 use crate::worker::WorkerInstance;
 
 /// What one partition tells another.
@@ -14,6 +15,8 @@ pub enum Message {
     Lane(Lane),
     /// The copy of a worker instance.
     Worker(WorkerInstance),
+    /// The copy of a key that tokens are signed with.
+    Key(SigningKey),
 }
 
 impl Message {
@@ -22,6 +25,7 @@ impl Message {
         match (self, other) {
             (Message::Lane(one), Message::Lane(other)) => one.name == other.name,
             (Message::Worker(one), Message::Worker(other)) => one.instance == other.instance,
+            (Message::Key(one), Message::Key(other)) => one.id == other.id,
             _ => false,
         }
     }

@@ -1,4 +1,4 @@
-//! Names that have been checked: lanes, kinds, namespaces, capabilities, workers, nodes and fields.
+//! Names that have been checked: lanes, kinds, namespaces, capabilities, workers, nodes, fields, signals, steps and frames.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -117,6 +117,19 @@ name!(
 name!(
     /// Under which name an input gets a result of another node.
     FieldName, "field", 64, "letters, digits and '_'", |c: char| c.is_ascii_alphanumeric() || c == '_'
+);
+
+name!(
+    /// What a signal or a waitpoint is called.
+    SignalName, "name", 128, "printable characters without blanks and commas", word
+);
+name!(
+    /// What a durable step is called.
+    StepName, "step", 128, "printable characters", |c: char| !c.is_control()
+);
+name!(
+    /// What a frame of an output stream is.
+    FrameKind, "kind", 64, "printable characters without blanks and commas", word
 );
 
 impl Default for LaneName {

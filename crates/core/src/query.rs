@@ -6,8 +6,9 @@ use crate::Ms;
 use crate::execution::Execution;
 use crate::flow::{Flow, FlowState};
 use crate::id::{ExecutionId, FlowId, InstanceId};
-use crate::name::{Kind, LaneName, Namespace, WorkerName};
+use crate::name::{Kind, LaneName, Namespace, SignalName, WorkerName};
 use crate::state::{PublicState, Reason};
+use crate::suspension::{WaitpointEntry, WaitpointId};
 
 /// Which executions. Everything that is given must hold; an empty filter matches all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -143,6 +144,61 @@ pub struct FlowPage {
     pub flows: Vec<Flow>,
     /// Where the next page starts; absent when there is nothing more.
     pub next: Option<FlowId>,
+}
+
+/// Which open waitpoints. Everything that is given must hold; an empty filter matches all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WaitpointFilter {
+    pub namespace: Option<Namespace>,
+    pub lane: Option<LaneName>,
+    pub kind: Option<Kind>,
+    pub name: Option<SignalName>,
+    pub reason: Option<Reason>,
+    pub execution: Option<ExecutionId>,
+}
+
+impl WaitpointFilter {
+    pub fn matches(&self, entry: &WaitpointEntry) -> bool {
+        self.namespace.as_ref().is_none_or(|it| *it == entry.namespace)
+            && self.lane.as_ref().is_none_or(|it| *it == entry.lane)
+            && self.kind.as_ref().is_none_or(|it| *it == entry.kind)
+            && self.name.as_ref().is_none_or(|it| entry.name.as_ref() == Some(it))
+            && self.reason.is_none_or(|it| entry.reason == Some(it))
+            && self.execution.is_none_or(|it| entry.id.execution == it)
+    }
+}
+
+/// A page of open waitpoints after a place in the order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaitpointPageAsk {
+    pub filter: WaitpointFilter,
+    pub order: Order,
+    pub after: Option<WaitpointId>,
+    pub limit: usize,
+    /// How many records to look at before answering with what was found so far.
+    pub scan_max: usize,
+}
+
+/// Open waitpoints found, in the order asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaitpointPage {
+    pub waitpoints: Vec<WaitpointEntry>,
+    /// Where the next page starts; absent when there is nothing more.
+    pub next: Option<WaitpointId>,
+}
+
+/// Frames of one attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FramePageAsk {
+    pub execution: ExecutionId,
+    pub attempt: u32,
+    pub order: Order,
+    /// Only frames after this number, or before it if the newest come first (0: no such limit).
+    pub after: u64,
+    pub limit: usize,
+    /// Stop after so many bytes; at least one frame if there is one.
+    pub bytes: usize,
 }
 
 /// What executions are counted by.

@@ -102,6 +102,19 @@ pub enum Rejection {
     SkippedByOthers { execution: ExecutionId },
     #[error("execution {execution} is a member of flow {flow} and leaves only with it")]
     InFlow { execution: ExecutionId, flow: FlowId },
+    #[error("execution {execution} is {state} ({reason}), not suspended; there is nothing to resume")]
+    NotSuspended { execution: ExecutionId, state: PublicState, reason: Reason },
+    /// One answer for every kind of wrong token.
+    #[error("the token is not good for this; it may be mistyped, expired, or made for something else")]
+    TokenRefused,
+    #[error("execution {execution} has kept {max} signals, the most it may")]
+    TooManySignals { execution: ExecutionId, max: usize },
+    #[error("execution {execution} has {max} open waitpoints, the most it may")]
+    TooManyWaitpoints { execution: ExecutionId, max: usize },
+    #[error("execution {execution} has {max} child executions that have not ended, the most it may")]
+    TooManyChildren { execution: ExecutionId, max: usize },
+    #[error("the frames begin at {first}; the next frame of this attempt is {expected}")]
+    FrameGap { first: u64, expected: u64 },
     #[error("message {number} from partition {from} arrived before {expected}; send that one first")]
     MessageGap { from: u16, number: u64, expected: u64 },
 }
@@ -136,6 +149,12 @@ impl Rejection {
             Rejection::QuorumImpossible { .. } => "quorum_impossible",
             Rejection::SkippedByOthers { .. } => "skipped_by_others",
             Rejection::InFlow { .. } => "in_flow",
+            Rejection::NotSuspended { .. } => "not_suspended",
+            Rejection::TokenRefused => "token_refused",
+            Rejection::TooManySignals { .. } => "too_many_signals",
+            Rejection::TooManyWaitpoints { .. } => "too_many_waitpoints",
+            Rejection::TooManyChildren { .. } => "too_many_children",
+            Rejection::FrameGap { .. } => "frame_gap",
             Rejection::MessageGap { .. } => "message_gap",
         }
     }

@@ -9,6 +9,7 @@ use crate::id::{ExecutionId, PartitionId};
 use crate::inbox::Fate;
 use crate::rejection::Rejection;
 use crate::state::PublicState;
+use crate::suspension::{Effect, SigningKey, TokenText, WaitpointId};
 use crate::worker::WorkerMode;
 
 /// A message that a global change has sent and that must be applied before the caller is answered.
@@ -63,6 +64,27 @@ pub enum Reply {
     /// The policy of a group is what was asked for, now or since before.
     PolicySet {
         already: bool,
+    },
+    /// A waitpoint is open, with a token for it unless there is no key to sign with.
+    WaitpointOpened {
+        waitpoint: WaitpointId,
+        expires_at: Option<Ms>,
+        token: Option<TokenText>,
+    },
+    /// What a signal did; its number if it was kept.
+    Signalled {
+        execution: ExecutionId,
+        effect: Effect,
+        number: Option<u32>,
+    },
+    /// Frames are kept; the number that the next one gets.
+    Appended {
+        next: u64,
+        cancel: Option<CancelRequest>,
+    },
+    Key {
+        key: Arc<SigningKey>,
+        deliveries: Vec<Delivery>,
     },
     /// An agenda entry had its effect, or had become pointless.
     Fired {

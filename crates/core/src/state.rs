@@ -81,6 +81,14 @@ words!(
         DependenciesImpossible = "dependencies_impossible",
         ChildFlow = "child_flow",
         ChildFlowFailed = "child_flow_failed",
+        WaitingForSignal = "waiting_for_signal",
+        WaitingForApproval = "waiting_for_approval",
+        WaitingForCallback = "waiting_for_callback",
+        WaitingForToolResult = "waiting_for_tool_result",
+        WaitingForChild = "waiting_for_child",
+        OperatorReview = "operator_review",
+        SuspensionTimedOut = "suspension_timed_out",
+        ParentEnded = "parent_ended",
     }
 );
 

@@ -28,7 +28,12 @@ use ff_core::class::Class;
 use ff_core::event::Event;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
-use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Page, PageAsk};
+use ff_core::query::{
+    CountKey, FlowPage, FlowPageAsk, FramePageAsk, Page, PageAsk, WaitpointPage, WaitpointPageAsk,
+};
+use ff_core::step::Step;
+use ff_core::stream::Frame;
+use ff_core::suspension::Signal;
 use ff_core::workspace::Answer;
 use ff_core::{CommitId, ExecutionId, LaneName, Ms, PartitionId, ServerId};
 
@@ -152,6 +157,19 @@ pub trait Store: Send + Sync + Debug {
 
     /// The archived attempts of an execution, oldest first; the newest attempt is in its record.
     fn attempts(&self, execution: ExecutionId) -> Soon<'_, Result<Vec<Attempt>, StoreError>>;
+
+    /// The recorded steps of executions, by execution as asked for and then by number. A step is never changed
+    /// but by itself, so no version.
+    fn steps(&self, executions: Vec<ExecutionId>) -> Soon<'_, Result<Vec<Step>, StoreError>>;
+
+    /// Signals by execution and number, in the order asked for; `None` where there is none. They never change.
+    fn signals(&self, keys: Vec<(ExecutionId, u32)>) -> Soon<'_, Result<Vec<Option<Signal>>, StoreError>>;
+
+    /// Frames of one attempt that are kept, in the order asked for.
+    fn frames(&self, ask: FramePageAsk) -> Soon<'_, Result<Vec<Frame>, StoreError>>;
+
+    /// A page of open waitpoints of all partitions, in the order of their ids.
+    fn waitpoints(&self, ask: WaitpointPageAsk) -> Soon<'_, Result<WaitpointPage, StoreError>>;
 
     /// A page of executions of all partitions, in the order of their ids.
     fn executions(&self, ask: PageAsk) -> Soon<'_, Result<Page, StoreError>>;

@@ -8,6 +8,7 @@ use crate::id::PartitionId;
 use crate::message::Message;
 use crate::rejection::Rejection;
 use crate::reply::Reply;
+use crate::suspension::SigningKey;
 use crate::worker::{WorkerInstance, WorkerMode};
 use crate::workspace::Workspace;
 
@@ -37,9 +38,16 @@ impl Apply {
                 ws.put_lane(lane.clone());
             }
             Message::Worker(worker) => apply_worker(ws, worker, now),
+            Message::Key(key) => apply_key(ws, key),
             Message::Lane(_) => {}
         }
         Ok(Reply::Applied)
+    }
+}
+
+fn apply_key(ws: &mut Workspace, key: &SigningKey) {
+    if ws.signing_key(key.id).is_none_or(|known| known.revision < key.revision) {
+        ws.put_signing_key(key.clone());
     }
 }
 

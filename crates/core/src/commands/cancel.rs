@@ -67,7 +67,11 @@ impl Cancel {
                 revoke_lease(ws, &mut execution, now, Lost::Cancelled, by);
                 finish_cancelled(ws, &mut execution, now, wish);
             }
-            State::Ready { .. } | State::Delayed { .. } | State::Blocked { .. } | State::Held { .. } => {
+            State::Ready { .. }
+            | State::Delayed { .. }
+            | State::Blocked { .. }
+            | State::Suspended(_)
+            | State::Held { .. } => {
                 finish_cancelled(ws, &mut execution, now, wish);
             }
         }

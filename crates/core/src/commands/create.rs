@@ -31,7 +31,7 @@ pub enum When {
 }
 
 impl When {
-    fn resolve(self, from: Ms) -> Ms {
+    pub(super) fn resolve(self, from: Ms) -> Ms {
         match self {
             When::In(ms) => from.saturating_add(ms),
             When::At(at) => at,
@@ -151,8 +151,17 @@ impl Create {
         self.decide_from(ws, now, now)
     }
 
+    /// Decides it as a child that another execution waits for.
+    pub(super) fn decide_as_child(&self, ws: &mut Workspace, now: Ms, parent: ExecutionId) -> Decision {
+        self.decide_with(ws, now, now, Some(parent))
+    }
+
     /// Decides it with lengths of time that count from `from`.
     pub(super) fn decide_from(&self, ws: &mut Workspace, now: Ms, from: Ms) -> Decision {
+        self.decide_with(ws, now, from, None)
+    }
+
+    fn decide_with(&self, ws: &mut Workspace, now: Ms, from: Ms, parent: Option<ExecutionId>) -> Decision {
         let digest = self.digest();
         if let Some(existing) = self.existing(ws, now, digest)? {
             return Ok(Reply::Created { execution: existing, existing: true });
@@ -165,6 +174,9 @@ impl Create {
         let idempotency_until =
             self.idempotency_key.as_ref().map(|_| now.saturating_add(ws.limits.idempotency_window_ms));
         let mut execution = self.build(now, digest, deadline_at, idempotency_until);
+        if let Some(spec) = Arc::get_mut(&mut execution.spec) {
+            spec.parent = parent;
+        }
         let kind = self.kind.clone();
         let fact = Fact::Created { kind, priority: self.priority, until, blocked: None };
         let number = ws.emit(&execution, now, fact);
@@ -251,6 +263,7 @@ impl Create {
             digest,
             input_bytes: self.input.len() as u64,
             member: None,
+            parent: None,
         };
         let live = Live {
             priority: self.priority,
@@ -263,6 +276,8 @@ impl Create {
             timer: None,
             endings: Vec::new(),
             node: None,
+            mailbox: None,
+            stepped: false,
             changed_at: now,
         };
         Execution { id: self.id, spec: Arc::new(spec), live }

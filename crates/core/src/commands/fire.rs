@@ -6,7 +6,8 @@ use super::lifecycle::{
     Ending, Failure, end_attempt, finish_cancelled, finish_expired, holder, lose_lease, make_ready,
     retry_or_fail, revoke_lease,
 };
-use super::{Decision, sweep};
+use super::start_child::cancel_children;
+use super::{Decision, append, mail, sweep};
 use crate::Ms;
 use crate::agenda::{AgendaKey, Subject};
 use crate::attempt::TaskError;
@@ -44,6 +45,8 @@ impl Fire {
             Subject::WorkerLeases(instance) => self.worker_leases(ws, now, instance),
             Subject::Cascade(id) => self.cascade(ws, id),
             Subject::Members(id) => self.members(ws, now, id),
+            Subject::Children(id) => self.children(ws, now, id),
+            Subject::Frames(id) => self.frames(ws, now, id),
             Subject::Sweep if ws.header().sweep_at == Some(self.entry.due) => sweep::sweep(ws, now),
             // The engine delivers messages itself; nothing is decided here.
             Subject::Deliver { .. } => Ok(Reply::Fired { effect: false }),
@@ -100,6 +103,8 @@ impl Fire {
                 revoke_lease(ws, execution, now, Lost::Cancelled, by);
                 finish_cancelled(ws, execution, now, cancel.cancellation);
             }
+            Guard::SuspensionTimeout => mail::time_out(ws, execution, now),
+            Guard::WaitpointExpiry => mail::expire_waitpoints(ws, execution, now),
             Guard::ScheduleToStart => finish_expired(ws, execution, now, Reason::ScheduleToStartPassed),
             Guard::Deadline => {
                 revoke_lease(ws, execution, now, Lost::DeadlinePassed, By::new("system", "deadline passed"));
@@ -144,6 +149,26 @@ impl Fire {
             return self.stray(ws);
         }
         walk_step(ws, now, id)?;
+        Ok(Reply::Fired { effect: true })
+    }
+
+    /// Cancels children that an ended execution has left behind.
+    fn children(&self, ws: &mut Workspace, now: Ms, id: ExecutionId) -> Decision {
+        let parent = ws.execution(id)?;
+        let left = |it: &Execution| it.mailbox().is_some_and(|mailbox| !mailbox.children.is_empty());
+        let ended_at = parent.filter(|it| left(it)).and_then(|it| it.end()).map(|end| end.at);
+        if ended_at != Some(self.entry.due) {
+            return self.stray(ws);
+        }
+        Ok(Reply::Fired { effect: cancel_children(ws, now, id)? })
+    }
+
+    /// Removes frames that are too old.
+    fn frames(&self, ws: &mut Workspace, now: Ms, id: ExecutionId) -> Decision {
+        if ws.stream(id)?.and_then(|stream| stream.trim_at) != Some(self.entry.due) {
+            return self.stray(ws);
+        }
+        append::trim(ws, now, id)?;
         Ok(Reply::Fired { effect: true })
     }
 

@@ -24,6 +24,7 @@ impl Hold {
         let current = ws.require(self.execution)?;
         let mut execution = (**current).clone();
         let by = By::new(&self.actor, &self.cause);
+        let mut suspension = None;
         let (until, reason) = match &execution.live.state {
             State::Held { .. } => return Ok(Reply::Changed(current.clone())),
             State::Ended(end) => {
@@ -36,6 +37,10 @@ impl Hold {
                 return Err(Invalid::new("execution", problem).into());
             }
             State::Ready { .. } | State::Blocked { .. } => (None, None),
+            State::Suspended(it) => {
+                suspension = Some(it.clone());
+                (None, None)
+            }
             State::Active(lease) => {
                 let cancel = lease.cancel.clone();
                 revoke_lease(ws, &mut execution, now, Lost::Held, by.clone());
@@ -49,7 +54,7 @@ impl Hold {
             }
         };
         let (actor, cause) = (self.actor.clone(), self.cause.clone());
-        execution.live.state = State::Held { actor, cause, at: now, until, reason };
+        execution.live.state = State::Held { actor, cause, at: now, until, reason, suspension };
         ws.emit(&execution, now, Fact::Held { by });
         ws.put_execution(execution, now);
         Ok(Reply::Changed(ws.require(self.execution)?.clone()))

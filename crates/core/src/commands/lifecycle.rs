@@ -1,5 +1,6 @@
 //! The moves that several commands share: becoming ready, losing a lease, trying again, ending.
 
+use super::mail::close_all;
 use crate::Ms;
 use crate::attempt::{AttemptEnd, ErrorClass, TaskError};
 use crate::event::{By, Fact, Holder};
@@ -42,9 +43,9 @@ pub(super) fn end_attempt(execution: &mut Execution, now: Ms, ending: Ending) {
 }
 
 /// The state of an execution that has just ended. An attempt that was put off ends with it, so that a replay
-/// starts a new one.
+/// starts a new one; its waitpoints close.
 pub(super) fn ended(
-    ws: &Workspace,
+    ws: &mut Workspace,
     execution: &mut Execution,
     now: Ms,
     state: PublicState,
@@ -53,6 +54,7 @@ pub(super) fn ended(
     if let Some(attempt) = execution.live.attempt.as_mut().filter(|attempt| attempt.end.is_none()) {
         attempt.end = Some(AttemptEnd { at: now, outcome: AttemptOutcome::Cancelled, error: None });
     }
+    close_all(ws, execution, now);
     let lane = ws.lane(&execution.spec.lane);
     let keep_ms = lane.retention_ms.unwrap_or(ws.limits.retention_ms);
     let remove_at = now.saturating_add(keep_ms).max(execution.spec.idempotency_until.unwrap_or(0));

@@ -1,6 +1,7 @@
 //! Every command, one file each, and [`decide`], which dispatches to them.
 
 mod acknowledge;
+mod append;
 mod apply;
 mod bury_worker;
 mod cancel;
@@ -15,20 +16,29 @@ mod fire;
 mod flows;
 mod heartbeat;
 mod hold;
+mod issue_token;
 mod lifecycle;
+mod mail;
+mod open_waitpoint;
 mod progress;
 #[cfg(test)]
 mod property_tests;
 mod receive;
+mod record_steps;
 mod register_worker;
 mod release;
 mod remove;
 mod renew;
 mod replay;
 mod repost_letter;
+mod resume;
 mod revoke;
+mod rotate_key;
+mod send_signal;
 mod set_lane;
 mod set_priority;
+mod start_child;
+mod suspend;
 mod sweep;
 #[cfg(test)]
 mod table_tests;
@@ -38,6 +48,7 @@ pub(crate) mod testing;
 mod unhold;
 
 pub use acknowledge::Acknowledge;
+pub use append::{Append, NewFrame};
 pub use apply::Apply;
 pub use bury_worker::BuryWorker;
 pub use cancel::Cancel;
@@ -55,17 +66,25 @@ pub use flows::{
 };
 pub use heartbeat::Heartbeat;
 pub use hold::Hold;
+pub use issue_token::IssueToken;
+pub use open_waitpoint::{NewWaitpoint, OpenWaitpoint};
 pub use progress::Report;
 pub use receive::Receive;
+pub use record_steps::{Drift, NewStep, RecordSteps};
 pub use register_worker::RegisterWorker;
 pub use release::Release;
 pub use remove::Remove;
 pub use renew::Renew;
 pub use replay::Replay;
 pub use repost_letter::RepostLetter;
+pub use resume::Resume;
 pub use revoke::Revoke;
+pub use rotate_key::RotateKey;
+pub use send_signal::{SendSignal, To};
 pub use set_lane::SetLane;
 pub use set_priority::SetPriority;
+pub use start_child::StartChild;
+pub use suspend::Suspend;
 pub use tag::Tag;
 pub use unhold::Unhold;
 
@@ -142,6 +161,15 @@ commands!(
     CancelFlow,
     TagFlow,
     Expand,
+    Suspend,
+    OpenWaitpoint,
+    SendSignal,
+    Resume,
+    RecordSteps,
+    StartChild,
+    Append,
+    RotateKey,
+    IssueToken,
 );
 
 /// Decides one command. On `Err` the workspace is as it was before.
@@ -169,8 +197,8 @@ impl Command {
     pub fn turn(&self) -> Turn {
         use Command::*;
         match self {
-            Renew(_) | Complete(_) | Expand(_) | Fail(_) | Delay(_) | Release(_) | Report(_)
-            | Heartbeat(_) => Turn::Leases,
+            Renew(_) | Complete(_) | Expand(_) | Fail(_) | Delay(_) | Release(_) | Report(_) | Suspend(_)
+            | OpenWaitpoint(_) | RecordSteps(_) | StartChild(_) | Append(_) | Heartbeat(_) => Turn::Leases,
             Fire(_) => Turn::Due,
             _ => Turn::Rest,
         }
@@ -210,6 +238,15 @@ impl Command {
             CancelFlow(it) => it.flow.route(),
             TagFlow(it) => it.flow.route(),
             Expand(it) => it.fence.execution.route(),
+            Suspend(it) => it.fence.execution.route(),
+            OpenWaitpoint(it) => it.fence.execution.route(),
+            SendSignal(it) => it.to.execution().route(),
+            Resume(it) => it.execution.route(),
+            RecordSteps(it) => it.fence.execution.route(),
+            StartChild(it) => it.fence.execution.route(),
+            Append(it) => it.fence.execution.route(),
+            RotateKey(_) => Route(0),
+            IssueToken(it) => it.waitpoint.execution.route(),
             Claim(_) | Renew(_) | Fire(_) | Apply(_) | Acknowledge(_) | Receive(_) => return None,
         })
     }
@@ -251,9 +288,18 @@ impl Command {
             CancelFlow(it) => check_by(&it.actor, &it.cause)?,
             TagFlow(it) => check_by(&it.actor, &it.cause)?,
             Expand(it) => it.validate(limits)?,
+            Suspend(it) => it.validate(limits)?,
+            OpenWaitpoint(it) => it.validate(limits)?,
+            SendSignal(it) => it.validate(limits)?,
+            Resume(it) => check_by(&it.actor, &it.cause)?,
+            RecordSteps(it) => it.validate(limits)?,
+            StartChild(it) => it.validate(limits)?,
+            Append(it) => it.validate(limits)?,
+            RotateKey(it) => it.validate(limits)?,
             // A posted row is checked when it is decided: what is wrong with it must be kept, not answered.
             Receive(_) => {}
-            Claim(_) | Renew(_) | Release(_) | Heartbeat(_) | Fire(_) | Apply(_) | Acknowledge(_) => {}
+            Claim(_) | Renew(_) | Release(_) | Heartbeat(_) | Fire(_) | Apply(_) | Acknowledge(_)
+            | IssueToken(_) => {}
         }
         Ok(())
     }
@@ -263,6 +309,10 @@ impl Command {
         let nodes = match &mut self {
             Command::Create(create) => {
                 create.fresh = false;
+                return self;
+            }
+            Command::StartChild(it) => {
+                it.create.fresh = false;
                 return self;
             }
             Command::CreateFlow(it) => {
@@ -288,6 +338,10 @@ impl Command {
             Command::AddNodes(it) => flow_weight(&it.nodes, &it.edges),
             Command::AddEdges(it) => flow_weight(&[], &it.edges),
             Command::Expand(it) => flow_weight(&it.nodes, &it.edges),
+            Command::SendSignal(it) => 512 + it.payload.len(),
+            Command::RecordSteps(it) => it.steps.iter().map(|step| 256 + step.result.len()).sum(),
+            Command::StartChild(it) => 512 + it.create.input.len(),
+            Command::Append(it) => it.frames.iter().map(|frame| 128 + frame.bytes.len()).sum(),
             _ => 256,
         }
     }

@@ -3,6 +3,7 @@
 use super::Decision;
 use super::flows::admit;
 use super::lifecycle::make_ready;
+use super::mail::park;
 use crate::Ms;
 use crate::event::{By, Fact};
 use crate::execution::State;
@@ -34,8 +35,18 @@ impl Unhold {
             _ => return Ok(Reply::Changed(current.clone())),
         };
         let by = By::new(&self.actor, &self.cause);
+        let suspension = match &execution.live.state {
+            State::Held { suspension, .. } => suspension.clone(),
+            _ => None,
+        };
         let reason = reason.filter(|_| until.is_some());
         let number = ws.emit(&execution, now, Fact::Unheld { by, until, reason });
+        // What it waited for outside may have come while it was held.
+        if let Some(suspension) = suspension {
+            park(ws, &mut execution, now, suspension);
+            ws.put_execution(execution, now);
+            return Ok(Reply::Changed(ws.require(self.execution)?.clone()));
+        }
         // What it waited for in its flow may have come while it was held.
         if let Some(node) = execution.node() {
             let satisfied = node.group.state == GroupState::Satisfied;

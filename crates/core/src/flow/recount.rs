@@ -240,7 +240,7 @@ impl<'a> Graph<'a> {
             return Some("lives on although nothing needs it");
         }
         let fits = match &member.live.state {
-            State::Ready { .. } | State::Delayed { .. } | State::Active(_) => satisfied,
+            State::Ready { .. } | State::Delayed { .. } | State::Active(_) | State::Suspended(_) => satisfied,
             State::Blocked { reason: Reason::Hedge } => {
                 satisfied && (node.hedge_until.is_none() || self.flow.cancels(member))
             }

@@ -15,6 +15,7 @@ use crate::query::CountKey;
 use crate::worker::WorkerInstance;
 
 use super::graph::{derive_edge, derive_flow, derive_member, flow_entries};
+use super::mail::{derive_stream, net_waitpoints, stream_entries};
 use super::recent::Before;
 use super::table::Net;
 use super::{Marks, Workspace, agenda_change, derive, derive_worker, ended_entry};
@@ -29,6 +30,8 @@ impl Workspace {
         self.letters.begin_command();
         self.flows.begin_command();
         self.edges.begin_command();
+        self.streams.begin_command();
+        self.signing_keys.begin_command();
         self.todo.clear();
         self.header_at_command = self.header;
         self.marks = Marks {
@@ -40,6 +43,10 @@ impl Workspace {
             events_trimmed_below: self.lists.events_trimmed_below,
             purged: self.lists.purged.len(),
             inbox: self.lists.inbox.len(),
+            signals: self.lists.signals.len(),
+            steps: self.lists.steps.len(),
+            frames: self.lists.frames.len(),
+            trims: self.lists.trims.len(),
         };
     }
 
@@ -65,6 +72,10 @@ impl Workspace {
         self.workers.roll_back(|_, now, then| {
             derive_worker(agenda, now.map(|it| &**it), then.map(|it| &**it));
         });
+        self.streams.roll_back(|_, now, then| {
+            derive_stream(agenda, now.map(|it| &**it), then.map(|it| &**it));
+        });
+        self.signing_keys.roll_back(|_, _, _| {});
         self.dedup.roll_back(|_, _, _| {});
         self.lanes.roll_back(|_, _, _| {});
         self.links.roll_back(|_, _, _| {});
@@ -81,6 +92,10 @@ impl Workspace {
         self.lists.events_trimmed_below = self.marks.events_trimmed_below;
         self.lists.purged.truncate(self.marks.purged);
         self.lists.inbox.truncate(self.marks.inbox);
+        self.lists.signals.truncate(self.marks.signals);
+        self.lists.steps.truncate(self.marks.steps);
+        self.lists.frames.truncate(self.marks.frames);
+        self.lists.trims.truncate(self.marks.trims);
         let sweep_at = self.header_at_command.sweep_at;
         if self.header.sweep_at != sweep_at {
             self.set_sweep(sweep_at);
@@ -102,6 +117,8 @@ impl Workspace {
             links: Vec::new(),
             flows: Vec::new(),
             edges: Vec::new(),
+            streams: Vec::new(),
+            signing_keys: Vec::new(),
             sent: lists.agenda_added.iter().map(|entry| entry.key).collect(),
             struck: lists.agenda_removed.clone(),
         };
@@ -113,6 +130,10 @@ impl Workspace {
             agenda_removed: lists.agenda_removed.into_iter().map(|(key, _)| key).collect(),
             events_trimmed_below: lists.events_trimmed_below,
             inbox: lists.inbox,
+            signals: lists.signals,
+            steps: lists.steps,
+            frames_trimmed: lists.trims,
+            frames: lists.frames,
             ..Changes::default()
         };
         let mut counts = FxHashMap::<CountKey, i64>::default();
@@ -153,6 +174,16 @@ impl Workspace {
                 changes.flows.push((id, after));
             }
         }
+        for (id, was, after) in self.streams.take_net() {
+            before.streams.push((id, was.clone()));
+            if was != after {
+                let (old, new) = stream_entries(was.as_deref(), after.as_deref());
+                changes.agenda_removed.extend(old);
+                changes.agenda_added.extend(new.map(|key| AgendaEntry { key, message: None }));
+                changes.streams.push((id, after));
+            }
+        }
+        changes.signing_keys = changed(self.signing_keys.take_net(), &mut before.signing_keys).collect();
         changes.edges = changed(self.edges.take_net(), &mut before.edges).collect();
         changes.dedup = changed(self.dedup.take_net(), &mut before.dedup).collect();
         changes.lanes = changed(self.lanes.take_net(), &mut before.lanes).collect();
@@ -221,6 +252,7 @@ fn net_execution(
         changes.agenda_removed.extend(old);
         changes.agenda_added.extend(new.map(|key| AgendaEntry { key, message: None }));
     }
+    net_waitpoints(changes, before.as_deref(), after.as_deref());
     let (old, new) = (before.as_deref().and_then(ended_entry), after.as_deref().and_then(ended_entry));
     if old != new {
         changes.ended_removed.extend(old);

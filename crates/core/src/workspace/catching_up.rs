@@ -3,6 +3,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::graph::{derive_edge, derive_flow, derive_member};
+use super::mail::derive_stream;
 use super::table::Known;
 use super::{Lists, Marks, Missed, Workspace, derive, derive_worker};
 use crate::agenda::Subject;
@@ -29,6 +30,13 @@ impl Workspace {
                 let is = self.executions.settle(id, was.clone());
                 derive(ready, agenda, leases, is.as_deref(), was.as_deref());
                 derive_member(graph, is.as_deref(), was.as_deref());
+            }
+            for (id, was) in before.streams.into_iter().rev() {
+                let is = self.streams.settle(id, was.clone());
+                derive_stream(agenda, is.as_deref(), was.as_deref());
+            }
+            for (id, was) in before.signing_keys {
+                self.signing_keys.settle(id, was);
             }
             for (id, was) in before.workers.into_iter().rev() {
                 let is = self.workers.settle(id, was.clone());
@@ -88,6 +96,13 @@ impl Workspace {
             derive(ready, agenda, leases, was.as_deref(), is.as_deref());
             derive_member(graph, was.as_deref(), is.as_deref());
         }
+        for (id, is) in missed.streams {
+            let was = self.streams.settle(id, is.clone());
+            derive_stream(agenda, was.as_deref(), is.as_deref());
+        }
+        for (id, is) in missed.signing_keys {
+            self.signing_keys.settle(id, is);
+        }
         for id in missed.ended {
             let was = self.executions.settle(id, None);
             derive(ready, agenda, leases, was.as_deref(), None);
@@ -138,7 +153,7 @@ impl Workspace {
         }
         self.ready.windows_mut().for_each(|(_, _, window)| window.forget(|id| changed.contains(id)));
         let own = |subject| match subject {
-            Subject::Timer(id) | Subject::Cascade(id) => changed.contains(&id),
+            Subject::Timer(id) | Subject::Cascade(id) | Subject::Children(id) => changed.contains(&id),
             _ => false,
         };
         self.agenda.forget(|key| own(key.subject));

@@ -36,6 +36,8 @@ pub enum Todo {
     Pass(ExecutionId),
     /// A flow that may have ended.
     Flow(FlowId),
+    /// A child that has ended; its parent may wait for it.
+    ChildEnded(ExecutionId),
 }
 
 /// A member that the command being decided has brought from one standing to another.

@@ -12,6 +12,8 @@ impl Workspace {
             Answer::Worker(id, worker) => self.workers.learn(id, worker),
             Answer::Flow(id, flow) => self.flows.learn(id, flow),
             Answer::Edge(key, edge) => self.edges.learn(key, edge),
+            Answer::Stream(id, stream) => self.streams.learn(id, stream),
+            Answer::SigningKey(id, key) => self.signing_keys.learn(id, key),
             Answer::Opening(opening) => self.open(*opening),
             Answer::Ready { lane, class, limit, entries, executions } => {
                 for execution in executions {
@@ -50,6 +52,7 @@ impl Workspace {
         self.links.clear();
         self.lanes.clear();
         self.workers.clear();
+        self.signing_keys.clear();
         self.letters.clear();
         self.leases.clear();
         for link in opening.links {
@@ -60,6 +63,9 @@ impl Workspace {
         }
         for worker in opening.workers {
             self.workers.learn(worker.instance, Some(worker));
+        }
+        for key in opening.signing_keys {
+            self.signing_keys.learn(key.id, Some(key));
         }
         for (instance, execution) in opening.leases {
             self.leases.entry(instance).or_default().insert(execution);
@@ -77,6 +83,7 @@ impl Workspace {
         self.letters.clear();
         self.flows.clear();
         self.edges.clear();
+        self.streams.clear();
         self.graph.clear();
         self.todo.clear();
         self.lists = Lists::default();
@@ -100,6 +107,9 @@ impl Workspace {
         }
         if self.dedup.len() > executions_max {
             self.dedup.evict(settled, executions_max / 2, |_| true);
+        }
+        if self.streams.len() > executions_max {
+            self.streams.evict(settled, executions_max / 2, |_| true);
         }
         self.letters.evict(settled, 0, |_| true);
         self.evict_graph(settled, executions_max);

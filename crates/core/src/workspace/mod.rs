@@ -9,6 +9,7 @@ mod batch;
 mod catching_up;
 mod graph;
 mod loading;
+mod mail;
 mod recent;
 mod sequence;
 pub mod table;
@@ -39,9 +40,14 @@ use crate::payload::{Payload, PayloadKey};
 use crate::ready::{Place, ReadyQueues};
 use crate::rejection::Rejection;
 use crate::reply::Delivery;
+use crate::step::Step;
+use crate::stream::{Frame, Stream, Trim};
+use crate::suspension::{Signal, SigningKey};
 use crate::worker::WorkerInstance;
 use graph::derive_member;
 pub use graph::{Moved, Todo};
+use mail::Kept;
+pub use mail::waitpoint_entries;
 use recent::RecentBatches;
 use table::{Known, Table};
 
@@ -72,6 +78,7 @@ pub struct Opening {
     pub links: Vec<Link>,
     pub lanes: Vec<Arc<Lane>>,
     pub workers: Vec<Arc<WorkerInstance>>,
+    pub signing_keys: Vec<Arc<SigningKey>>,
     pub ready_counts: Vec<(LaneName, Class, u64)>,
     /// Every execution that is leased, and to whom.
     pub leases: Vec<(InstanceId, ExecutionId)>,
@@ -93,6 +100,8 @@ pub struct Missed {
     pub workers: Vec<(InstanceId, Option<Arc<WorkerInstance>>)>,
     pub flows: Vec<(FlowId, Option<Arc<Flow>>)>,
     pub edges: Vec<(EdgeKey, Option<Arc<Edge>>)>,
+    pub streams: Vec<(ExecutionId, Option<Arc<Stream>>)>,
+    pub signing_keys: Vec<(u32, Option<Arc<SigningKey>>)>,
     pub messages: Vec<(AgendaKey, Option<Arc<Message>>)>,
 }
 
@@ -112,6 +121,8 @@ impl Missed {
             .chain(self.workers.iter().map(|(id, _)| Key::Worker(*id)))
             .chain(self.flows.iter().map(|(id, _)| Key::Flow(*id)))
             .chain(self.edges.iter().map(|(key, _)| Key::Edge(*key)))
+            .chain(self.streams.iter().map(|(id, _)| Key::Stream(*id)))
+            .chain(self.signing_keys.iter().map(|(id, _)| Key::SigningKey(*id)))
             .chain(self.messages.iter().map(|(key, _)| Key::Message(*key)))
             .collect()
     }
@@ -126,6 +137,8 @@ impl Missed {
             Answer::Worker(id, it) => self.workers.push((id, it)),
             Answer::Flow(id, it) => self.flows.push((id, it)),
             Answer::Edge(key, it) => self.edges.push((key, it)),
+            Answer::Stream(id, it) => self.streams.push((id, it)),
+            Answer::SigningKey(id, it) => self.signing_keys.push((id, it)),
             Answer::Message(key, it) => self.messages.push((key, it)),
             _ => {}
         }
@@ -154,6 +167,8 @@ pub enum Answer {
     Worker(InstanceId, Option<Arc<WorkerInstance>>),
     Flow(FlowId, Option<Arc<Flow>>),
     Edge(EdgeKey, Option<Arc<Edge>>),
+    Stream(ExecutionId, Option<Arc<Stream>>),
+    SigningKey(u32, Option<Arc<SigningKey>>),
     Message(AgendaKey, Option<Arc<Message>>),
     Opening(Box<Opening>),
     Ready {
@@ -203,6 +218,8 @@ pub struct Workspace {
     letters: Table<u64, LetterHead>,
     flows: Table<FlowId, Arc<Flow>>,
     edges: Table<EdgeKey, Arc<Edge>>,
+    streams: Table<ExecutionId, Arc<Stream>>,
+    signing_keys: Table<u32, Arc<SigningKey>>,
     graph: graph::Lists,
     /// About how many entries were added to the lists since they were last counted.
     graph_added: usize,
@@ -231,9 +248,13 @@ struct Lists {
     /// With the content it had in memory, which a command that does not stand puts back.
     agenda_removed: Vec<(AgendaKey, Option<AgendaEntry>)>,
     events_trimmed_below: Option<u64>,
-    /// Executions removed, each with how many payloads and attempts were listed before.
-    purged: Vec<(ExecutionId, usize, usize)>,
+    /// Executions removed, each with how much was listed before.
+    purged: Vec<(ExecutionId, Kept)>,
     inbox: Vec<(u64, Fate)>,
+    signals: Vec<Signal>,
+    steps: Vec<Step>,
+    frames: Vec<Frame>,
+    trims: Vec<Trim>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -246,10 +267,14 @@ struct Marks {
     events_trimmed_below: Option<u64>,
     purged: usize,
     inbox: usize,
+    signals: usize,
+    steps: usize,
+    frames: usize,
+    trims: usize,
 }
 
 impl Lists {
-    /// Drops what the batch itself has made pointless: payloads and attempts of what was removed after,
+    /// Drops what the batch itself has made pointless: payloads, attempts and traces of what was removed after,
     /// results that a later result replaces, and messages that were sent and struck.
     fn leave_out_overwritten(&mut self) {
         let sent = self.agenda_added.len();
@@ -260,20 +285,19 @@ impl Lists {
             self.agenda_removed.retain(|(key, _)| !added.contains(key));
         }
         let purged = std::mem::take(&mut self.purged).into_iter();
-        let purged: FxHashMap<_, _> =
-            purged.map(|(id, payloads, attempts)| (id, (payloads, attempts))).collect();
+        let purged: FxHashMap<ExecutionId, Kept> = purged.collect();
+        self.leave_out_traces(&purged);
         let mut numbers = 0..;
         self.attempts.retain(|(id, _)| {
             let number = numbers.next().unwrap_or(0);
-            purged.get(id).is_none_or(|(_, attempts)| number >= *attempts)
+            purged.get(id).is_none_or(|kept| number >= kept.attempts)
         });
         let newest: FxHashMap<PayloadKey, usize> =
             self.payloads.iter().enumerate().map(|(number, (key, _))| (*key, number)).collect();
         let mut numbers = 0..;
         self.payloads.retain(|(key, _)| {
             let number = numbers.next().unwrap_or(0);
-            newest[key] == number
-                && purged.get(&key.execution).is_none_or(|(payloads, _)| number >= *payloads)
+            newest[key] == number && purged.get(&key.execution).is_none_or(|kept| number >= kept.payloads)
         });
     }
 }
@@ -295,6 +319,8 @@ impl Workspace {
             letters: Table::default(),
             flows: Table::default(),
             edges: Table::default(),
+            streams: Table::default(),
+            signing_keys: Table::default(),
             graph: graph::Lists::default(),
             graph_added: 0,
             todo: VecDeque::new(),
@@ -433,13 +459,21 @@ impl Workspace {
         let before = self.executions.put(id, Some(after.clone()), batch);
         derive(&mut self.ready, &mut self.agenda, &mut self.leases, before.as_deref(), Some(&after));
         derive_member(&mut self.graph, before.as_deref(), Some(&after));
+        let ended = after.spec.parent.is_some() && after.end().is_some();
+        if ended && before.as_ref().is_none_or(|before| before.end().is_none()) {
+            self.todo.push_back(Todo::ChildEnded(id));
+        }
         self.todo.extend(Moved::of(before.as_ref(), &after).map(Todo::Moved));
     }
 
     /// Removes every trace of an execution.
     pub fn purge_execution(&mut self, id: ExecutionId) {
         let before = self.executions.put(id, None, self.batch);
-        self.lists.purged.push((id, self.lists.payloads.len(), self.lists.attempts.len()));
+        let lists = &self.lists;
+        let kept =
+            Kept { payloads: lists.payloads.len(), attempts: lists.attempts.len(), traces: lists.traces() };
+        self.lists.purged.push((id, kept));
+        self.purge_stream(id);
         derive(&mut self.ready, &mut self.agenda, &mut self.leases, before.as_deref(), None);
         derive_member(&mut self.graph, before.as_deref(), None);
     }
@@ -586,12 +620,16 @@ impl Workspace {
     }
 }
 
-/// The agenda entries of an execution: its timer, and the news of a member that is still being passed on.
-fn agenda_keys(execution: &Execution) -> [Option<AgendaKey>; 2] {
+/// The agenda entries of an execution: its timer, the news of a member that is still being passed on, and the
+/// children it has left behind.
+fn agenda_keys(execution: &Execution) -> [Option<AgendaKey>; 3] {
     let timer = execution.live.timer.map(|due| AgendaKey { due, subject: Subject::Timer(execution.id) });
     let passing = execution.node().and_then(|node| node.passing);
     let subject = Subject::Cascade(execution.id);
-    [timer, passing.map(|passing| AgendaKey { due: passing.since, subject })]
+    let orphans = execution.mailbox().is_some_and(|mailbox| !mailbox.children.is_empty());
+    let left = execution.end().filter(|_| orphans);
+    let children = left.map(|end| AgendaKey { due: end.at, subject: Subject::Children(execution.id) });
+    [timer, passing.map(|passing| AgendaKey { due: passing.since, subject }), children]
 }
 
 /// The agenda entries that go and come when an execution goes from one record to another.
@@ -599,7 +637,7 @@ fn agenda_change(
     before: Option<&Execution>,
     after: Option<&Execution>,
 ) -> impl Iterator<Item = (Option<AgendaKey>, Option<AgendaKey>)> {
-    let keys = |it: Option<&Execution>| it.map_or([None, None], agenda_keys);
+    let keys = |it: Option<&Execution>| it.map_or([None; 3], agenda_keys);
     keys(before).into_iter().zip(keys(after)).filter(|(old, new)| old != new)
 }
 

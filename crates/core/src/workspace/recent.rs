@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::graph::derive_flow;
+use super::mail::derive_stream;
 use super::table::Known;
 use super::{Workspace, agenda_change, derive_worker};
 use crate::Ms;
@@ -24,6 +25,8 @@ use crate::lane::Lane;
 use crate::message::Link;
 use crate::name::LaneName;
 use crate::ready::Place;
+use crate::stream::Stream;
+use crate::suspension::SigningKey;
 use crate::worker::WorkerInstance;
 
 #[derive(Debug)]
@@ -46,6 +49,8 @@ pub(super) struct Before {
     pub links: Vec<(PartitionId, Option<Link>)>,
     pub flows: Vec<(FlowId, Option<Arc<Flow>>)>,
     pub edges: Vec<(EdgeKey, Option<Arc<Edge>>)>,
+    pub streams: Vec<(ExecutionId, Option<Arc<Stream>>)>,
+    pub signing_keys: Vec<(u32, Option<Arc<SigningKey>>)>,
     /// Messages it has sent.
     pub sent: Vec<AgendaKey>,
     /// Entries it has struck, with their content if they were in memory.
@@ -139,6 +144,13 @@ impl Workspace {
                 _ => None,
             };
             derive_flow(agenda, before.as_deref(), after);
+        }
+        for (id, before) in self.streams.touched() {
+            let after = match self.streams.get(id) {
+                Known::Present(it) => Some(&**it),
+                _ => None,
+            };
+            derive_stream(agenda, before.as_deref(), after);
         }
         for (id, before) in self.workers.touched() {
             let after = match self.workers.get(id) {

@@ -13,6 +13,7 @@ use super::group::{
 };
 use super::walk::walk_step;
 use crate::Ms;
+use crate::commands::start_child::tell_parent;
 use crate::event::Fact;
 use crate::execution::{Execution, State};
 use crate::flow::{
@@ -121,6 +122,7 @@ impl Settling<'_> {
             Todo::Moved(moved) => self.moved(&moved),
             Todo::Look(id) => self.look(id, None),
             Todo::Pass(id) => self.take_up(id),
+            Todo::ChildEnded(id) => tell_parent(self.ws, self.now, id),
             Todo::Flow(id) => {
                 self.flows.insert(id);
                 Ok(())

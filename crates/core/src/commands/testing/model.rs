@@ -22,6 +22,9 @@ use crate::name::LaneName;
 use crate::payload::{Payload, PayloadKey};
 use crate::query::CountKey;
 use crate::ready::Place;
+use crate::step::{Step, StepKey};
+use crate::stream::{Frame, Stream, Trim};
+use crate::suspension::{Signal, SigningKey, WaitpointEntry, WaitpointId};
 use crate::worker::WorkerInstance;
 use crate::workspace::{Answer, Missed, Opening, SweepPage};
 
@@ -37,6 +40,12 @@ pub(crate) struct Model {
     pub dedup: BTreeMap<DedupKey, Dedup>,
     pub lanes: BTreeMap<LaneName, Arc<Lane>>,
     pub workers: BTreeMap<InstanceId, Arc<WorkerInstance>>,
+    pub signing_keys: BTreeMap<u32, Arc<SigningKey>>,
+    pub waitpoints: BTreeMap<WaitpointId, WaitpointEntry>,
+    pub signals: BTreeMap<(ExecutionId, u32), Signal>,
+    pub steps: BTreeMap<(ExecutionId, StepKey), Step>,
+    pub streams: BTreeMap<ExecutionId, Arc<Stream>>,
+    pub frames: BTreeMap<(ExecutionId, u32, u64), Frame>,
     pub links: BTreeMap<PartitionId, Link>,
     pub flows: BTreeMap<FlowId, Arc<Flow>>,
     pub edges: BTreeMap<EdgeKey, Arc<Edge>>,
@@ -94,6 +103,9 @@ impl Model {
         changes.dedup.into_iter().for_each(|(key, it)| put(&mut self.dedup, key, it));
         changes.lanes.into_iter().for_each(|(key, it)| put(&mut self.lanes, key, it));
         changes.workers.into_iter().for_each(|(key, it)| put(&mut self.workers, key, it));
+        changes.signing_keys.into_iter().for_each(|(key, it)| put(&mut self.signing_keys, key, it));
+        self.apply_mail(changes.waitpoints_removed, changes.waitpoints_added, changes.signals, changes.steps);
+        self.apply_streams(changes.streams, &changes.frames_trimmed, changes.frames);
         changes.flows.into_iter().for_each(|(key, it)| put(&mut self.flows, key, it));
         changes.edges.into_iter().for_each(|(key, it)| put(&mut self.edges, key, it));
         self.links.extend(changes.links.into_iter().map(|link| (link.peer, link)));
@@ -110,6 +122,42 @@ impl Model {
         self.trimmed_below = self.trimmed_below.max(changes.events_trimmed_below.unwrap_or(0));
         assert!(changes.header.now >= self.header.now, "a partition's time does not go back");
         self.header = changes.header;
+    }
+
+    fn apply_mail(
+        &mut self,
+        removed: Vec<WaitpointId>,
+        added: Vec<WaitpointEntry>,
+        signals: Vec<Signal>,
+        steps: Vec<Step>,
+    ) {
+        for id in removed {
+            assert!(self.waitpoints.remove(&id).is_some(), "{id} closes but was not open");
+        }
+        for entry in added {
+            assert!(self.waitpoints.insert(entry.id, entry).is_none(), "a waitpoint opens twice");
+        }
+        for signal in signals {
+            let key = (signal.execution, signal.number);
+            assert!(self.signals.insert(key, signal).is_none(), "{key:?} is kept twice");
+        }
+        let keys: BTreeSet<_> = steps.iter().map(|it| (it.execution, it.key.clone())).collect();
+        assert_eq!(keys.len(), steps.len(), "a step is written once in a commit");
+        self.steps.extend(steps.into_iter().map(|it| ((it.execution, it.key.clone()), it)));
+    }
+
+    fn apply_streams(
+        &mut self,
+        streams: Vec<(ExecutionId, Option<Arc<Stream>>)>,
+        trims: &[Trim],
+        frames: Vec<Frame>,
+    ) {
+        streams.into_iter().for_each(|(key, it)| put(&mut self.streams, key, it));
+        self.frames.retain(|_, frame| !trims.iter().any(|trim| trim.takes(frame)));
+        for frame in frames {
+            let key = (frame.execution, frame.attempt, frame.number);
+            assert!(self.frames.insert(key, frame).is_none(), "{key:?} is appended twice");
+        }
     }
 
     fn settle_posted(&mut self, number: u64, fate: Fate) {
@@ -140,6 +188,10 @@ impl Model {
                 assert!(self.executions.remove(&id).is_some(), "purged but was not there");
                 self.payloads.retain(|key, _| key.execution != id);
                 self.attempts.retain(|key, _| key.0 != id);
+                self.signals.retain(|key, _| key.0 != id);
+                self.steps.retain(|key, _| key.0 != id);
+                self.frames.retain(|key, _| key.0 != id);
+                self.streams.remove(&id);
             }
         }
     }
@@ -165,6 +217,8 @@ impl Model {
             Ask::Record(Key::Message(key)) => Answer::Message(*key, self.agenda.get(key).cloned().flatten()),
             Ask::Record(Key::Flow(id)) => Answer::Flow(*id, self.flows.get(id).cloned()),
             Ask::Record(Key::Edge(key)) => Answer::Edge(*key, self.edges.get(key).cloned()),
+            Ask::Record(Key::Stream(id)) => Answer::Stream(*id, self.streams.get(id).cloned()),
+            Ask::Record(Key::SigningKey(id)) => Answer::SigningKey(*id, self.signing_keys.get(id).cloned()),
             Ask::List { list, after, limit } => self.list(*list, *after, *limit),
             Ask::Opening => Answer::Opening(Box::new(self.opening())),
             Ask::Ready { lane, class, after, limit } => {
@@ -245,6 +299,7 @@ impl Model {
             links: self.links.values().copied().collect(),
             lanes: self.lanes.values().cloned().collect(),
             workers: self.workers.values().cloned().collect(),
+            signing_keys: self.signing_keys.values().cloned().collect(),
             ready_counts: totals.map(|((lane, class), n)| (lane.clone(), class.clone(), *n as u64)).collect(),
             leases: leased.filter_map(|it| it.lease().map(|lease| (lease.instance, it.id))).collect(),
         }
