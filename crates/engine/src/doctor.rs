@@ -131,6 +131,10 @@ fn look_at(execution: &Execution, side: &mut Side, problems: &mut Vec<String>) {
     if let Some(passing) = execution.node().and_then(|node| node.passing) {
         side.timers.add(AgendaKey { due: passing.since, subject: Subject::Cascade(execution.id) });
     }
+    let orphans = execution.mailbox().is_some_and(|mailbox| !mailbox.children.is_empty());
+    if let Some(end) = execution.end().filter(|_| orphans) {
+        side.timers.add(AgendaKey { due: end.at, subject: Subject::Children(execution.id) });
+    }
     if let Some(lease) = execution.lease() {
         side.leases.add((lease.instance, execution.id));
     }
@@ -169,8 +173,10 @@ async fn read(store: &dyn Store, partition: PartitionId) -> Result<Side, StoreEr
     loop {
         let loaded = store.load(partition, vec![Ask::Agenda { after, limit: PAGE }]).await?;
         let Some(Answer::Agenda { entries, reached }) = loaded.answers.into_iter().next() else { break };
-        let of_records =
-            |subject| matches!(subject, Subject::Timer(_) | Subject::Cascade(_) | Subject::Members(_));
+        let of_records = |subject| {
+            use Subject::{Cascade, Children, Members, Timer};
+            matches!(subject, Timer(_) | Cascade(_) | Members(_) | Children(_))
+        };
         let timers = entries.iter().filter(|entry| of_records(entry.key.subject));
         timers.for_each(|entry| side.timers.add(entry.key));
         if reached == Ms::MAX {

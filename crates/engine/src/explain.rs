@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ff_core::execution::State;
 use ff_core::lane::LaneMode;
+use ff_core::suspension::Suspension;
 use ff_core::worker::WorkerMode;
 use ff_core::workspace::Opening;
 use ff_core::{Execution, Ms, duration};
@@ -51,6 +52,19 @@ impl Upstreams {
     }
 }
 
+/// What a suspended execution waits for, and what has come of it.
+fn waits_for(execution: &Execution, suspension: &Suspension) -> String {
+    let Suspension { condition, since, timeout_at, on_timeout, .. } = suspension;
+    let condition = serde_json::to_string(condition).unwrap_or_default();
+    let unused = execution.mailbox().map_or(0, |mailbox| mailbox.signals.len());
+    let arrived = if unused == 0 { String::new() } else { format!("; {unused} signals wait to be used") };
+    let end = match timeout_at {
+        Some(at) => format!("until {at}, then {on_timeout}"),
+        None => "for ever".to_owned(),
+    };
+    format!("waits for {condition} since {since}, {end}{arrived}")
+}
+
 /// Explains where an execution stands at `now`.
 pub fn explain(execution: &Execution, opening: &Opening, upstreams: &Upstreams, now: Ms) -> Explanation {
     let mut gates = Vec::new();
@@ -78,6 +92,7 @@ pub fn explain(execution: &Execution, opening: &Opening, upstreams: &Upstreams, 
                 format!("{satisfied} of {need} needed are satisfied, {pending} have not ended{which}{more}"),
             );
         }
+        State::Suspended(suspension) => gate("suspension", true, waits_for(execution, suspension)),
         State::Held { actor, cause, at, .. } => {
             gate("hold", true, format!("held since {at} by {actor:?}: {cause:?}; unhold it to go on"));
         }

@@ -84,6 +84,7 @@ pub fn execution(id: ExecutionId) -> Execution {
         digest: ContentDigest(7),
         input_bytes: 0,
         member: None,
+        parent: None,
     };
     let live = Live {
         priority: 0,
@@ -96,6 +97,8 @@ pub fn execution(id: ExecutionId) -> Execution {
         timer: None,
         endings: Vec::new(),
         node: None,
+        mailbox: None,
+        stepped: false,
         changed_at: START,
     };
     Execution { id, spec: Arc::new(spec), live }
@@ -138,6 +141,7 @@ pub fn full(id: ExecutionId, instance: InstanceId, state: State) -> Execution {
         digest: ContentDigest(u64::MAX >> 1),
         input_bytes: 1 << 40,
         member: None,
+        parent: None,
     });
     it.live = Live {
         priority: -100,
@@ -150,6 +154,8 @@ pub fn full(id: ExecutionId, instance: InstanceId, state: State) -> Execution {
         timer: None,
         endings: endings(),
         node: None,
+        mailbox: None,
+        stepped: false,
         changed_at: START,
     };
     it
@@ -175,7 +181,14 @@ pub fn states(instance: InstanceId) -> Vec<State> {
         upstream: Some(ExecutionId::from_parts(START, Route(9), 9)),
         remove_at: START + 604_800_000,
     };
-    let held = |until, reason| State::Held { actor: odd(), cause: odd(), at: START, until, reason };
+    let held = |until, reason| State::Held {
+        actor: odd(),
+        cause: odd(),
+        at: START,
+        until,
+        reason,
+        suspension: None,
+    };
     let mut states = vec![
         State::Ready { rank: -5, number: 1 << 40, since: START - 5 },
         State::Delayed { until: START + 5, reason: Reason::RetryBackoff },

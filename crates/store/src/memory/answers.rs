@@ -42,6 +42,8 @@ impl Partition {
             Key::Worker(id) => Answer::Worker(*id, self.workers.get(id).cloned()),
             Key::Flow(id) => Answer::Flow(*id, self.graphs.flow(*id).cloned()),
             Key::Edge(key) => Answer::Edge(*key, self.graphs.edge(key).cloned()),
+            Key::Stream(id) => Answer::Stream(*id, self.mail.streams.get(id).cloned()),
+            Key::SigningKey(id) => Answer::SigningKey(*id, self.mail.keys.get(id).cloned()),
             Key::Message(key) => Answer::Message(*key, self.agenda.get(key).cloned().flatten()),
         }
     }
@@ -63,6 +65,7 @@ impl Partition {
             links: self.links.values().copied().collect(),
             lanes: self.lanes.values().cloned().collect(),
             workers: self.workers.values().cloned().collect(),
+            signing_keys: self.mail.keys.values().cloned().collect(),
             ready_counts: self.ready_totals(),
             leases: self.leases.iter().copied().collect(),
         }

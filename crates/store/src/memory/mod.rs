@@ -10,6 +10,7 @@ mod answers;
 mod faults;
 mod graph;
 mod log;
+mod mail;
 mod partition;
 mod reads;
 mod state;

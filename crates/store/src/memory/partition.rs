@@ -21,6 +21,7 @@ use ff_core::{CommitId, ExecutionId, InstanceId, LaneName, Ms, PartitionId, Serv
 
 use super::graph::Graphs;
 use super::log::Log;
+use super::mail::Mail;
 use crate::commit::Version;
 
 /// The tables of one partition. Everything is ordered, so that reading it twice gives the same.
@@ -46,6 +47,7 @@ pub struct Partition {
     pub(super) workers: BTreeMap<InstanceId, Arc<WorkerInstance>>,
     pub(super) links: BTreeMap<PartitionId, Link>,
     pub(super) graphs: Graphs,
+    pub(super) mail: Mail,
     pub(super) inbox: BTreeMap<u64, Posted>,
     pub(super) dead_letters: BTreeMap<u64, DeadLetter>,
     pub(super) counts: BTreeMap<CountKey, i64>,
@@ -164,9 +166,10 @@ impl Partition {
     }
 
     /// Applies changes without asking for a version and without making one.
-    pub(crate) fn apply(&mut self, changes: Changes) {
+    pub(crate) fn apply(&mut self, mut changes: Changes) {
         self.header = changes.header;
-        changes.executions.into_iter().for_each(|change| self.change_execution(change));
+        changes.executions.drain(..).for_each(|change| self.change_execution(change));
+        self.mail.apply(&mut changes);
         self.apply_ready(changes.ready_removed, changes.ready_added);
         for key in &changes.agenda_removed {
             self.agenda.remove(key);
@@ -217,6 +220,7 @@ impl Partition {
                 let numbers: Vec<_> =
                     self.attempts.range((id, 0)..=(id, u32::MAX)).map(|(key, _)| *key).collect();
                 numbers.iter().for_each(|key| drop(self.attempts.remove(key)));
+                self.mail.purge(id);
                 let before = self.executions.remove(&id);
                 self.graphs.member(before.as_deref(), None);
                 before
@@ -268,7 +272,7 @@ impl Partition {
     }
 }
 
-fn put<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+pub(super) fn put<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
     match value {
         Some(value) => drop(table.insert(key, value)),
         None => drop(table.remove(&key)),

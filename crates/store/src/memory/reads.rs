@@ -1,4 +1,4 @@
-//! What people ask about a store: pages of executions and flows, counts, events.
+//! What people ask about a store: pages of executions, flows and waitpoints, counts, events.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -7,7 +7,10 @@ use std::sync::Arc;
 use ff_core::Ms;
 use ff_core::execution::Execution;
 use ff_core::flow::Flow;
-use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Order, Page, PageAsk};
+use ff_core::query::{
+    CountKey, FlowPage, FlowPageAsk, Order, Page, PageAsk, WaitpointPage, WaitpointPageAsk,
+};
+use ff_core::suspension::WaitpointEntry;
 
 use super::partition::Partition;
 use crate::EventPage;
@@ -29,6 +32,17 @@ pub(super) fn flow_page(partitions: &[Partition], ask: &FlowPageAsk) -> FlowPage
     let fits = |it: &Flow| ask.filter.matches(it);
     let (flows, next) = gather(merged(rows, ask.order), fits, ask.limit, ask.scan_max);
     FlowPage { flows, next }
+}
+
+/// A page of open waitpoints over several partitions, in the order of the ids.
+pub(super) fn waitpoint_page(partitions: &[Partition], ask: &WaitpointPageAsk) -> WaitpointPage {
+    let rows = partitions.iter().map(|partition| {
+        let rows = rows(&partition.mail.waitpoints, ask.order, ask.after);
+        rows.filter(|(id, _)| ask.filter.execution.is_none_or(|execution| id.execution == execution))
+    });
+    let fits = |it: &WaitpointEntry| ask.filter.matches(it);
+    let (waitpoints, next) = gather(merged(rows, ask.order), fits, ask.limit, ask.scan_max);
+    WaitpointPage { waitpoints, next }
 }
 
 /// What fits among the rows looked at, and where to go on if that was not all.

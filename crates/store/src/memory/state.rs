@@ -5,7 +5,12 @@ use ff_core::event::Event;
 use ff_core::inbox::Posted;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
-use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Page, PageAsk};
+use ff_core::query::{
+    CountKey, FlowPage, FlowPageAsk, FramePageAsk, Page, PageAsk, WaitpointPage, WaitpointPageAsk,
+};
+use ff_core::step::Step;
+use ff_core::stream::Frame;
+use ff_core::suspension::Signal;
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use uuid::Uuid;
 
@@ -110,6 +115,22 @@ impl MemoryState {
     pub fn attempts(&self, execution: ExecutionId) -> Vec<Attempt> {
         let range = (execution, 0)..=(execution, u32::MAX);
         self.home(execution).attempts.range(range).map(|(_, attempt)| attempt.clone()).collect()
+    }
+
+    pub fn steps(&self, executions: &[ExecutionId]) -> Vec<Step> {
+        executions.iter().flat_map(|id| self.home(*id).mail.steps(*id)).collect()
+    }
+
+    pub fn signals(&self, keys: &[(ExecutionId, u32)]) -> Vec<Option<Signal>> {
+        keys.iter().map(|(id, number)| self.home(*id).mail.signal(*id, *number).cloned()).collect()
+    }
+
+    pub fn frames(&self, ask: &FramePageAsk) -> Vec<Frame> {
+        self.home(ask.execution).mail.frames(ask)
+    }
+
+    pub fn waitpoints(&self, ask: &WaitpointPageAsk) -> WaitpointPage {
+        reads::waitpoint_page(&self.partitions, ask)
     }
 
     pub fn executions(&self, ask: &PageAsk) -> Page {

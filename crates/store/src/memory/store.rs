@@ -9,7 +9,12 @@ use ff_core::attempt::Attempt;
 use ff_core::inbox::Posted;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
-use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Page, PageAsk};
+use ff_core::query::{
+    CountKey, FlowPage, FlowPageAsk, FramePageAsk, Page, PageAsk, WaitpointPage, WaitpointPageAsk,
+};
+use ff_core::step::Step;
+use ff_core::stream::Frame;
+use ff_core::suspension::Signal;
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use uuid::Uuid;
 
@@ -182,6 +187,22 @@ impl Store for MemoryStore {
 
     fn attempts(&self, execution: ExecutionId) -> Soon<'_, Result<Vec<Attempt>, StoreError>> {
         self.read(move |state| Ok(state.attempts(execution)))
+    }
+
+    fn steps(&self, executions: Vec<ExecutionId>) -> Soon<'_, Result<Vec<Step>, StoreError>> {
+        self.read(move |state| Ok(state.steps(&executions)))
+    }
+
+    fn signals(&self, keys: Vec<(ExecutionId, u32)>) -> Soon<'_, Result<Vec<Option<Signal>>, StoreError>> {
+        self.read(move |state| Ok(state.signals(&keys)))
+    }
+
+    fn frames(&self, ask: FramePageAsk) -> Soon<'_, Result<Vec<Frame>, StoreError>> {
+        self.read(move |state| Ok(state.frames(&ask)))
+    }
+
+    fn waitpoints(&self, ask: WaitpointPageAsk) -> Soon<'_, Result<WaitpointPage, StoreError>> {
+        self.read(move |state| Ok(state.waitpoints(&ask)))
     }
 
     fn executions(&self, ask: PageAsk) -> Soon<'_, Result<Page, StoreError>> {
