@@ -230,6 +230,9 @@ pub struct Live {
     /// Whether steps are recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stepped: bool,
+    /// Whether it has an output stream.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub streamed: bool,
     pub changed_at: Ms,
 }
 

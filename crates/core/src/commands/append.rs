@@ -90,6 +90,11 @@ impl Append {
         }
         plan_trim(&mut stream, now, &ws.limits);
         let next = stream.next;
+        if !current.live.streamed {
+            let mut execution = (*current).clone();
+            execution.live.streamed = true;
+            ws.put_execution(execution, now);
+        }
         if known.as_deref() != Some(&stream) {
             ws.put_stream(stream);
         }

@@ -278,6 +278,7 @@ impl Create {
             node: None,
             mailbox: None,
             stepped: false,
+            streamed: false,
             changed_at: now,
         };
         Execution { id: self.id, spec: Arc::new(spec), live }

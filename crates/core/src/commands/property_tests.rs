@@ -14,6 +14,8 @@ use crate::inbox::Fate;
 use crate::lane::LaneMode;
 use crate::name::LaneName;
 use crate::policy::LeaseLoss;
+use crate::stream::FrameMode;
+use crate::suspension::{Condition, Distinct, Match, OnTimeout, WaitpointId};
 
 /// One step of a program. Numbers pick among what exists when the step is taken.
 #[derive(Clone, Debug)]
@@ -56,6 +58,12 @@ enum Step {
     Call {
         call: usize,
         fence: usize,
+    },
+    /// A suspension, a signal or a key; the number draws which.
+    Mail {
+        verb: u64,
+        fence: usize,
+        execution: usize,
     },
     Stale {
         fence: usize,
@@ -101,7 +109,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (any::<usize>(), 0..7u8, any::<usize>())
             .prop_map(|(flow, verb, node)| Step::Shape { flow, verb, node }),
         6 => (1..4u8, 0..4usize).prop_map(|(lanes, max)| Step::Claim { lanes, max }),
-        8 => (0..6usize, any::<usize>()).prop_map(|(call, fence)| Step::Call { call, fence }),
+        9 => (0..11usize, any::<usize>()).prop_map(|(call, fence)| Step::Call { call, fence }),
+        8 => (any::<u64>(), any::<usize>(), any::<usize>())
+            .prop_map(|(verb, fence, execution)| Step::Mail { verb, fence, execution }),
         2 => any::<usize>().prop_map(|fence| Step::Stale { fence }),
         6 => (0..10u8, any::<usize>()).prop_map(|(verb, execution)| Step::Operate { verb, execution }),
         1 => (0..2u8, 0..3u8, 0..100_000i64)
@@ -230,6 +240,11 @@ impl World {
                 let fence = self.fences[pick(*fence, self.fences.len())?];
                 self.run(worker_calls(fence).swap_remove(*call))
             }
+            Step::Mail { verb, fence, execution } => {
+                let fence = pick(*fence, self.fences.len()).map(|at| self.fences[at]);
+                let id = self.ids[pick(*execution, self.ids.len())?];
+                self.mail(*verb, fence, id)?
+            }
             Step::Stale { fence } => {
                 let fence = self.fences[pick(*fence, self.fences.len())?];
                 self.call_stale(fence);
@@ -266,6 +281,77 @@ impl World {
             }
             Step::RollBack | Step::Send | Step::Land | Step::Conflict | Step::Switch => return None,
         })
+    }
+
+    fn mail(&mut self, verb: u64, fence: Option<Fence>, id: ExecutionId) -> Option<Result<Reply, Rejection>> {
+        let names = ["go", "yes", "no"];
+        let name = names[(verb / 16 % 3) as usize];
+        let source = ["ann", "bob"][(verb / 64 % 2) as usize];
+        let number = 1 + (verb / 128 % 3) as u32;
+        Some(match verb % 16 {
+            0..=3 => self.run(SendSignal {
+                source: (verb & 256 == 0).then(|| source.into()),
+                key: (verb & 512 == 0).then(|| name.into()),
+                ..signal(id, name)
+            }),
+            4 => {
+                let waitpoint = WaitpointId { execution: id, number };
+                self.run(SendSignal {
+                    source: Some(source.into()),
+                    ..SendSignal::new(To::Waitpoint(waitpoint))
+                })
+            }
+            5 | 6 => self.run(resume(id)),
+            7 => self.run(rotate_key(number as u8, 60_000)),
+            8 | 9 => {
+                let mut open = open_waitpoint(fence?, name);
+                open.waitpoint.expires_in_ms = (verb & 1024 == 0).then_some(7_000);
+                open.waitpoint.distinct_sources = verb & 2048 == 0;
+                open.step = (verb & 4096 == 0).then(|| step_place(name, number));
+                self.run(open)
+            }
+            10 => {
+                let mut child = start_child(fence?);
+                child.step = (verb & 256 == 0).then(|| step_place(name, number));
+                self.run(child)
+            }
+            11 => {
+                let fence = fence?;
+                let known = match self.bench.ws.stream(fence.execution) {
+                    Ok(known) => known.map(|it| it.next),
+                    Err(_) => self.bench.store.streams.get(&fence.execution).map(|it| it.next),
+                };
+                let first = known.unwrap_or(1);
+                let mut frames = append(fence, first.saturating_sub(u64::from(number) - 1).max(1), 3);
+                frames.frames[0].mode = FrameMode::BestEffort;
+                self.run(frames)
+            }
+            _ => self.run(self.suspension(verb, fence?, name, number)),
+        })
+    }
+
+    /// A suspension with a condition drawn from a number.
+    fn suspension(&self, verb: u64, fence: Fence, name: &str, number: u32) -> Suspend {
+        let at = Condition::Signal(Match::waitpoint(number));
+        let children = self.bench.current(fence.execution);
+        let child = children.and_then(|it| it.mailbox()?.children.first().copied());
+        let distinct =
+            [Distinct::Signals, Distinct::Sources, Distinct::Waitpoints][(verb / 1024 % 3) as usize];
+        let condition = match verb / 8192 % 8 {
+            0 | 1 => named(name),
+            2 => Condition::AnyOf(vec![named(name), at]),
+            3 => Condition::AllOf(vec![named("yes"), named("no")]),
+            4 => Condition::Count { n: 2, distinct, of: vec![] },
+            5 => child.map_or(Condition::Operator, Condition::Child),
+            6 => Condition::Time,
+            _ => at,
+        };
+        Suspend {
+            condition,
+            on_timeout: OnTimeout::ALL[(verb / 65_536 % 5) as usize],
+            step: (verb & 1 << 20 == 0).then(|| step_place(name, number)),
+            ..suspend(fence)
+        }
     }
 
     /// Runs a command that adds members to a flow, and remembers them.

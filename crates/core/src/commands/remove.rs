@@ -33,6 +33,7 @@ impl Remove {
                 ws.put_dedup(key, None);
             }
         }
+        ws.know_stream(self.execution)?;
         ws.emit(&current, now, Fact::Removed);
         ws.purge_execution(self.execution);
         Ok(Reply::Removed)

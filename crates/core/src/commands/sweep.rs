@@ -19,7 +19,7 @@ pub(super) fn sweep(ws: &mut Workspace, now: Ms) -> Decision {
     let page = ws.take_sweep_page(Ask::Sweep { now, events_before, limit: PER_STEP })?;
     let mut unknown = Vec::new();
     for entry in &page.ended {
-        if let Err(Stop::Need(asks)) = ws.execution(entry.execution) {
+        if let Err(Stop::Need(asks)) = ws.know_stream(entry.execution) {
             unknown.extend(asks);
         }
     }

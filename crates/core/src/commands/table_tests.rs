@@ -13,6 +13,7 @@ use crate::id::{FlowId, Route};
 use crate::inbox::DeadLetter;
 use crate::lane::{Lane, LaneMode};
 use crate::message::Message;
+use crate::suspension::WaitpointId;
 
 macro_rules! shapes {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
@@ -43,6 +44,8 @@ shapes!(
     Cancelled,
     /// Past its deadline while it ran.
     Expired,
+    /// Parked until a signal comes.
+    Suspended,
     /// A member of a flow that waits for another.
     Blocked,
 );
@@ -76,6 +79,7 @@ fn bring(bench: &mut Bench, shape: Shape) -> (Create, Fence) {
         | Shape::Completed
         | Shape::Failed
         | Shape::Cancelled
+        | Shape::Suspended
         | Shape::Blocked => {}
     }
     if let Shape::Blocked = shape {
@@ -104,6 +108,7 @@ fn bring(bench: &mut Bench, shape: Shape) -> (Create, Fence) {
         Shape::Failed => drop(bench.ok(fail_fatally(fence))),
         Shape::Cancelled => drop(bench.ok(cancel(execution, None))),
         Shape::Expired => bench.pass(1_000),
+        Shape::Suspended => drop(bench.ok(suspend(fence))),
     }
     (create, fence)
 }
@@ -131,25 +136,44 @@ fn row(command: &Command) -> [&'static str; SHAPES.len()] {
     const PAUSED: &str = "paused_by_operator";
     const DONE: &str = "succeeded";
     const LATE: &str = "schedule_to_start_passed";
+    const TIMED: &str = "suspension_timed_out";
+    const WAITS: &str = "waiting_for_signal";
+    const MOVES: &str = "!not_suspended";
+    /// What a worker says of a lease that stands.
+    const NOTED: [&str; SHAPES.len()] =
+        [LOST, LOST, OVER, OVER, "=", "=", "=", LOST, OVER, OVER, LOST, LOST, OVER, LOST];
+    const ISSUED: [&str; SHAPES.len()] = {
+        let mut row = NO_FLOW;
+        row[SHAPES.len() - 2] = "=";
+        row
+    };
     match command {
-        //                          ready start backoff putoff active asked resumed held completed failed cancelled expired blocked
+        //                          ready start backoff putoff active asked resumed held completed failed cancelled expired suspended blocked
         Command::Create(_)      => SAME,
-        Command::Claim(_)       => ["running", "=", "=", "=", "=", "=", "=", "=", "=", "=", "=", "=", "="],
-        Command::Renew(_)       => [LOST, LOST, OVER, OVER, "=", "=", "=", LOST, OVER, OVER, LOST, LOST, LOST],
-        Command::Complete(_)    => [LOST, LOST, OVER, OVER, DONE, DONE, DONE, LOST, "=", OVER, LOST, LOST, LOST],
-        Command::Fail(_)        => [LOST, LOST, "=", OVER, RETRY, CANCEL, RETRY, LOST, OVER, "=", LOST, LOST, LOST],
-        Command::Delay(_)       => [LOST, LOST, OVER, "=", AWAY, CANCEL, AWAY, LOST, OVER, OVER, LOST, LOST, LOST],
-        Command::Release(_)     => [LOST, LOST, OVER, OVER, READY, CANCEL, READY, LOST, OVER, OVER, LOST, LOST, LOST],
-        Command::Report(_)      => [LOST, LOST, OVER, OVER, "=", "=", "=", LOST, OVER, OVER, LOST, LOST, LOST],
-        Command::Cancel(_)      => [CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, ENDED, ENDED, "=", ENDED, CANCEL],
-        Command::Hold(_)        => [PAUSED, PAUSED, PAUSED, PAUSED, PAUSED, CANCEL, PAUSED, "=", ENDED, ENDED, ENDED, ENDED, PAUSED],
-        Command::Unhold(_)      => ["=", "=", "=", "=", "=", "=", "=", READY, ENDED, ENDED, ENDED, ENDED, "="],
-        Command::SetPriority(_) => ["=", "=", "=", "=", "=", "=", "=", "=", ENDED, ENDED, ENDED, ENDED, "="],
-        Command::Revoke(_)      => [IDLE, IDLE, IDLE, IDLE, READY, CANCEL, READY, IDLE, IDLE, IDLE, IDLE, IDLE, IDLE],
-        Command::Replay(_)      => [LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, READY, READY, READY, READY, LIVES],
+        Command::Claim(_)       => ["running", "=", "=", "=", "=", "=", "=", "=", "=", "=", "=", "=", "=", "="],
+        Command::Renew(_)       => [LOST, LOST, OVER, OVER, "=", "=", "=", LOST, OVER, OVER, LOST, LOST, OVER, LOST],
+        Command::Complete(_)    => [LOST, LOST, OVER, OVER, DONE, DONE, DONE, LOST, "=", OVER, LOST, LOST, OVER, LOST],
+        Command::Fail(_)        => [LOST, LOST, "=", OVER, RETRY, CANCEL, RETRY, LOST, OVER, "=", LOST, LOST, OVER, LOST],
+        Command::Delay(_)       => [LOST, LOST, OVER, "=", AWAY, CANCEL, AWAY, LOST, OVER, OVER, LOST, LOST, OVER, LOST],
+        Command::Release(_)     => [LOST, LOST, OVER, OVER, READY, CANCEL, READY, LOST, OVER, OVER, LOST, LOST, OVER, LOST],
+        Command::Report(_)      => [LOST, LOST, OVER, OVER, "=", "=", "=", LOST, OVER, OVER, LOST, LOST, OVER, LOST],
+        Command::Cancel(_)      => [CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, CANCEL, ENDED, ENDED, "=", ENDED, CANCEL, CANCEL],
+        Command::Hold(_)        => [PAUSED, PAUSED, PAUSED, PAUSED, PAUSED, CANCEL, PAUSED, "=", ENDED, ENDED, ENDED, ENDED, PAUSED, PAUSED],
+        Command::Unhold(_)      => ["=", "=", "=", "=", "=", "=", "=", READY, ENDED, ENDED, ENDED, ENDED, "=", "="],
+        Command::SetPriority(_) => ["=", "=", "=", "=", "=", "=", "=", "=", ENDED, ENDED, ENDED, ENDED, "=", "="],
+        Command::Revoke(_)      => [IDLE, IDLE, IDLE, IDLE, READY, CANCEL, READY, IDLE, IDLE, IDLE, IDLE, IDLE, IDLE, IDLE],
+        Command::Replay(_)      => [LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, READY, READY, READY, READY, LIVES, LIVES],
         Command::Tag(_)         => SAME,
-        Command::Remove(_)      => [LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, "gone", "gone", "gone", "gone", LIVES],
-        Command::Fire(_)        => [LATE, READY, READY, READY, RETRY, CANCEL, RETRY, "=", "=", "=", "=", "=", "="],
+        Command::Remove(_)      => [LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, LIVES, "gone", "gone", "gone", "gone", LIVES, LIVES],
+        Command::Fire(_)        => [LATE, READY, READY, READY, RETRY, CANCEL, RETRY, "=", "=", "=", "=", "=", TIMED, "="],
+        Command::Suspend(_)     => [LOST, LOST, OVER, OVER, WAITS, CANCEL, WAITS, LOST, OVER, OVER, LOST, LOST, "=", LOST],
+        Command::SendSignal(_)  => ["=", "=", "=", "=", "=", "=", "=", "=", ENDED, ENDED, ENDED, ENDED, READY, "="],
+        Command::Resume(_)      => [MOVES, MOVES, MOVES, MOVES, MOVES, MOVES, MOVES, MOVES, MOVES, MOVES, MOVES, MOVES, READY, MOVES],
+        Command::OpenWaitpoint(_) => NOTED,
+        Command::RecordSteps(_)   => NOTED,
+        Command::StartChild(_)    => NOTED,
+        Command::Append(_)        => NOTED,
+        Command::IssueToken(_)    => ISSUED,
         // Of these only a member of the flow has anything to say.
         Command::CreateFlow(_)     => last(SAME, "!flow_mismatch"),
         Command::AddNodes(_)       => last(NO_FLOW, "="),
@@ -158,13 +182,14 @@ fn row(command: &Command) -> [&'static str; SHAPES.len()] {
         Command::SetGroupPolicy(_) => last(NO_FLOW, "="),
         Command::CancelFlow(_)     => last(NO_FLOW, "flow_cancelled"),
         Command::TagFlow(_)        => last(NO_FLOW, "="),
-        Command::Expand(_)      => [LOST, LOST, OVER, OVER, BAD, BAD, BAD, LOST, "=", OVER, LOST, LOST, LOST],
+        Command::Expand(_)      => [LOST, LOST, OVER, OVER, BAD, BAD, BAD, LOST, "=", OVER, LOST, LOST, OVER, LOST],
         // What is done to workers, lanes and partitions moves an execution only through the agenda.
         Command::RegisterWorker(_) => SAME,
         Command::Heartbeat(_)      => SAME,
         Command::DrainWorker(_)    => SAME,
         Command::BuryWorker(_)     => SAME,
         Command::SetLane(_)        => SAME,
+        Command::RotateKey(_)      => SAME,
         Command::Apply(_)          => SAME,
         Command::Acknowledge(_)    => SAME,
         // A row whose id exists is only taken.
@@ -219,6 +244,15 @@ fn commands(bench: &Bench, create: &Create, fence: Fence) -> Vec<Command> {
         cancel_flow(flow, CancelPolicy::CancelAll).into(),
         TagFlow { flow, set: vec![], remove: vec![], actor: "op".into(), cause: "test".into() }.into(),
         Expand { fence, result: None, nodes: vec![], edges: vec![] }.into(),
+        suspend(fence).into(),
+        open_waitpoint(fence, "later").into(),
+        signal(id, "go").into(),
+        resume(id).into(),
+        record_step(fence, "one", 0).into(),
+        start_child(fence).into(),
+        append(fence, 1, 2).into(),
+        rotate_key(1, 0).into(),
+        IssueToken { waitpoint: WaitpointId { execution: id, number: 1 } }.into(),
     ]
 }
 

@@ -3,6 +3,7 @@
 
 mod graph;
 mod invariants;
+mod mail;
 mod model;
 
 use std::collections::VecDeque;
@@ -21,9 +22,13 @@ use crate::id::{ExecutionId, FlowId, InstanceId, Route};
 use crate::inbox::Posted;
 use crate::key::Ask;
 use crate::lane::LaneMode;
-use crate::name::{Capability, Kind, LaneName, Namespace, WorkerName};
+use crate::name::{Capability, FrameKind, Kind, LaneName, Namespace, SignalName, StepName, WorkerName};
 use crate::payload::Payload;
 use crate::policy::{Backoff, Jitter};
+use crate::step::{StepKey, StepKind, StepPlace};
+use crate::stream::FrameMode;
+use crate::suspension::token::Secret;
+use crate::suspension::{Condition, Match};
 
 pub(crate) const START: Ms = 1_800_000_000_000;
 
@@ -541,7 +546,7 @@ macro_rules! by_operator {
         })+
     };
 }
-by_operator!(hold => Hold, unhold => Unhold, revoke => Revoke, replay => Replay, remove => Remove);
+by_operator!(hold => Hold, unhold => Unhold, revoke => Revoke, replay => Replay, remove => Remove, resume => Resume);
 
 pub(crate) fn set_priority(execution: ExecutionId, priority: i8) -> SetPriority {
     SetPriority { execution, priority, actor: "op".into(), cause: "test".into() }
@@ -595,6 +600,68 @@ pub(crate) fn drain(instance: InstanceId) -> DrainWorker {
     DrainWorker { instance, actor: "op".into(), cause: "test".into() }
 }
 
+/// Parks an execution for 20 s until it gets a signal called `go`, which the inbox shows.
+pub(crate) fn suspend(fence: Fence) -> Suspend {
+    let name = Some(signal_name("go"));
+    Suspend {
+        timeout: Some(When::In(20_000)),
+        waitpoints: vec![NewWaitpoint { name, ..NewWaitpoint::default() }],
+        ..Suspend::new(fence, named("go"))
+    }
+}
+
+pub(crate) fn signal_name(name: &str) -> SignalName {
+    SignalName::parse(name).unwrap()
+}
+
+/// One signal of this name.
+pub(crate) fn named(name: &str) -> Condition {
+    Condition::Signal(Match::named(signal_name(name)))
+}
+
+pub(crate) fn signal(execution: ExecutionId, name: &str) -> SendSignal {
+    SendSignal { name: Some(signal_name(name)), ..SendSignal::new(To::Execution(execution)) }
+}
+
+pub(crate) fn open_waitpoint(fence: Fence, name: &str) -> OpenWaitpoint {
+    let waitpoint = NewWaitpoint { name: Some(signal_name(name)), ..NewWaitpoint::default() };
+    OpenWaitpoint { fence, waitpoint, step: None }
+}
+
+pub(crate) fn step_place(name: &str, number: u32) -> StepPlace {
+    StepPlace { key: StepKey { name: StepName::parse(name).unwrap(), occurrence: 0 }, number }
+}
+
+pub(crate) fn record_step(fence: Fence, name: &str, number: u32) -> RecordSteps {
+    let result = Payload::json(format!("\"{name}\""));
+    let step = NewStep { place: step_place(name, number), kind: StepKind::Run, took_ms: 3, result };
+    RecordSteps { fence, steps: vec![step], drift: Drift::default() }
+}
+
+/// Starts the child that goes with a lease.
+pub(crate) fn start_child(fence: Fence) -> StartChild {
+    let (high, low) = fence.execution.0.as_u64_pair();
+    let random = high.wrapping_mul(31).wrapping_add(low).wrapping_add(fence.epoch);
+    let id = ExecutionId::from_parts(START, fence.execution.route(), random);
+    let create = Create { policy: policy(), ..Create::new(id, kind("child"), Payload::json("{}")) };
+    StartChild { fence, create, step: None }
+}
+
+/// So many frames from a number on.
+pub(crate) fn append(fence: Fence, first: u64, frames: u64) -> Append {
+    let frame = |number: u64| NewFrame {
+        kind: FrameKind::parse("text").unwrap(),
+        mode: FrameMode::Durable,
+        bytes: number.to_string().into_bytes().into(),
+    };
+    Append { fence, first, frames: (first..first + frames).map(frame).collect() }
+}
+
+pub(crate) fn rotate_key(byte: u8, grace_ms: Ms) -> RotateKey {
+    let (actor, cause) = ("op".into(), "test".into());
+    RotateKey { secret: Secret([byte; 32]), grace_ms, if_none: false, actor, cause }
+}
+
 /// Every call a worker can make about a lease.
 pub(crate) fn worker_calls(fence: Fence) -> Vec<Command> {
     vec![
@@ -604,6 +671,11 @@ pub(crate) fn worker_calls(fence: Fence) -> Vec<Command> {
         release(fence).into(),
         report(fence, 50).into(),
         renew(fence).into(),
+        suspend(fence).into(),
+        open_waitpoint(fence, "later").into(),
+        record_step(fence, "one", 0).into(),
+        start_child(fence).into(),
+        append(fence, 1, 2).into(),
     ]
 }
 

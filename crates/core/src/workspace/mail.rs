@@ -57,6 +57,14 @@ impl Workspace {
         }
     }
 
+    /// What is in the agenda for the stream of an execution is known only with the stream.
+    pub fn know_stream(&self, id: ExecutionId) -> Result<(), Stop> {
+        match self.execution(id)? {
+            Some(execution) if execution.live.streamed => self.stream(id).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     pub fn put_stream(&mut self, stream: Stream) {
         let after = Arc::new(stream);
         let before = self.streams.put(after.execution, Some(after.clone()), self.batch);

@@ -466,7 +466,7 @@ impl Workspace {
         self.todo.extend(Moved::of(before.as_ref(), &after).map(Todo::Moved));
     }
 
-    /// Removes every trace of an execution.
+    /// Removes every trace of an execution; its stream must be [known](Self::know_stream).
     pub fn purge_execution(&mut self, id: ExecutionId) {
         let before = self.executions.put(id, None, self.batch);
         let lists = &self.lists;

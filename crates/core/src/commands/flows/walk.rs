@@ -144,12 +144,22 @@ pub(in crate::commands) fn remove_members(
     remove_flow(ws, now, &flow, limit)
 }
 
+fn know_streams(ws: &Workspace, ids: impl Iterator<Item = ExecutionId>) -> Result<(), Stop> {
+    let missing = ids.filter_map(|id| match ws.know_stream(id) {
+        Err(Stop::Need(asks)) => Some(asks),
+        _ => None,
+    });
+    let missing: Vec<_> = missing.flatten().collect();
+    if missing.is_empty() { Ok(()) } else { Err(Stop::Need(missing)) }
+}
+
 /// Removes members of a flow, up to about `limit`, and the flow with its last one. A child flow goes before its
 /// node.
 fn remove_flow(ws: &mut Workspace, now: Ms, flow: &Flow, limit: usize) -> Result<usize, Stop> {
     let id = flow.id;
     let (members, more) = ws.list(ListKey::Members(id), 0, limit)?;
     know(ws, members.iter().map(|(_, id)| *id))?;
+    know_streams(ws, members.iter().map(|(_, id)| *id))?;
     // All that is missing is asked for at once.
     edges_from(ws, &members)?;
     let mut removed = 0;

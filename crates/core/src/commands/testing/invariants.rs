@@ -22,6 +22,7 @@ pub(super) fn check(store: &Model) {
     check_derived_tables(store);
     check_sweep(store);
     super::graph::check(store);
+    super::mail::check_all(store);
     let folded: BTreeMap<_, _> = store.executions.iter().map(|(id, it)| (*id, Folded::of(it))).collect();
     assert_eq!(store.folded, folded, "folding the events gives the stored state");
     assert_eq!(store.header.next_event, store.events.len() as u64 + 1);
@@ -48,6 +49,7 @@ fn check_execution(store: &Model, it: &Execution) {
     let leased = it.lease().is_some();
     assert_eq!(epochs.last().copied().unwrap_or(0) + u64::from(leased), live.epoch);
     check_attempts(store, it);
+    super::mail::check(store, it);
     let endings = store.endings[&it.id];
     assert_eq!(endings + u32::from(!ended), live.series.number, "one completion event per ending");
     assert!(live.changed_at >= it.spec.created_at);
@@ -73,11 +75,12 @@ fn check_attempts(store: &Model, it: &Execution) {
             true
         }
         State::Ended(_) | State::Blocked { .. } => false,
+        State::Suspended(_) => true,
         State::Delayed { reason, .. } => put_off(Some(*reason)),
         // Ready or held: open exactly if its newest lease was put off, not ended.
         State::Ready { .. } | State::Held { .. } => {
             let newest = it.live.endings.last().map(|ending| ending.how.word());
-            newest == Some("delayed") && attempt.series == it.live.series.number
+            matches!(newest, Some("delayed" | "suspended")) && attempt.series == it.live.series.number
         }
     };
     assert_eq!(attempt.end.is_none(), open, "an attempt has one outcome exactly when it is over: {it:?}");
@@ -99,7 +102,12 @@ fn check_derived_tables(store: &Model) {
         agenda.extend(it.live.timer.map(|due| AgendaKey { due, subject: Subject::Timer(it.id) }));
         let passing = it.node().and_then(|node| node.passing);
         agenda.extend(passing.map(|at| AgendaKey { due: at.since, subject: Subject::Cascade(it.id) }));
+        let orphans = it.mailbox().is_some_and(|mailbox| !mailbox.children.is_empty());
+        let left = it.end().filter(|_| orphans);
+        agenda.extend(left.map(|end| AgendaKey { due: end.at, subject: Subject::Children(it.id) }));
     }
+    let trims = store.streams.values().filter_map(|it| Some((it.trim_at?, it.execution)));
+    agenda.extend(trims.map(|(due, id)| AgendaKey { due, subject: Subject::Frames(id) }));
     let walks = store.flows.values().filter_map(|it| Some((it.live.walk?, it.id)));
     agenda.extend(walks.map(|(at, id)| AgendaKey { due: at.since, subject: Subject::Members(id) }));
     let ready_counts: BTreeMap<_, _> = ready.iter().map(|(key, it)| (key.clone(), it.len() as i64)).collect();
@@ -175,6 +183,16 @@ pub(super) fn check_records(ws: &Workspace, store: &Model) {
             assert_eq!(cached, Some(it));
         }
     }
+    for (id, it) in &store.streams {
+        if let Ok(cached) = ws.stream(*id) {
+            assert_eq!(cached, Some(it));
+        }
+    }
+    assert!(
+        ws.signing_keys().eq(store.signing_keys.values())
+            || ws.signing_keys().count() == store.signing_keys.len()
+    );
+    store.signing_keys.iter().for_each(|(id, key)| assert_eq!(ws.signing_key(*id), Some(key)));
     for (key, it) in &store.edges {
         if let Ok(cached) = ws.edge(*key) {
             assert_eq!(cached, Some(it));
