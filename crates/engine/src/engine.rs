@@ -1,6 +1,6 @@
 //! The in-process API: commands, polls, reads, waits, subscriptions.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ use crate::explain::{Explanation, Upstreams, explain};
 use crate::failure::Failure;
 use crate::machine::MachineStats;
 use crate::subscription::{EventFilter, Start, SubscribeError, Subscription};
+use crate::tail::Tails;
 
 /// How many new executions in a row go to one partition.
 const ROUTE_RUN: usize = 256;
@@ -58,6 +59,8 @@ struct Inner {
     random: AtomicU64,
     /// Where new work without a key goes next.
     next_route: AtomicUsize,
+    /// Whether there is known to be a key that tokens are signed with.
+    has_key: AtomicBool,
 }
 
 impl Engine {
@@ -73,6 +76,7 @@ impl Engine {
             changed: Notify::new(),
             subscribers: AtomicUsize::new(0),
             preferred: RwLock::default(),
+            tails: Tails::default(),
         });
         let (requests, receiver) = mpsc::unbounded_channel();
         let (name, seed_of_driver) = (server.clone(), mix(seed ^ 1));
@@ -82,12 +86,26 @@ impl Engine {
         spawn_driver(driver)?;
         let random = AtomicU64::new(mix(seed ^ 2));
         let (partitions, next_route) = (info.partitions, AtomicUsize::new(0));
-        let inner = Inner { store, config, shared, requests, server, partitions, random, next_route };
+        let has_key = AtomicBool::new(false);
+        let inner =
+            Inner { store, config, shared, requests, server, partitions, random, next_route, has_key };
         Ok(Engine { inner: Arc::new(inner) })
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.inner.shared
+    }
+
+    pub(crate) fn has_key(&self) -> bool {
+        self.inner.has_key.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_has_key(&self) {
+        self.inner.has_key.store(true, Ordering::Relaxed);
     }
 
     pub fn limits(&self) -> &Limits {

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | the in-process API | [`Engine`] |
 //! | what is asked about flows | [`flows`] |
+//! | waitpoints, signals, steps, keys | [`mail`] |
+//! | live output | [`tail`] |
 //! | what decides and when, without any I/O | [`machine`] |
 //! | the thread that feeds the machine and carries out what it asks for | [`driver`] |
 //! | events as they happen | [`subscription`], [`cursor`] |
@@ -18,14 +20,19 @@ pub mod engine;
 pub mod explain;
 pub mod failure;
 pub mod flows;
+mod history;
 mod inputs;
 pub mod machine;
+pub mod mail;
 mod payload_cache;
 pub mod subscription;
+pub mod tail;
 
 pub use config::EngineConfig;
 
 pub use cursor::Cursor;
 pub use engine::{Ended, Engine, ShutdownReport, Task};
 pub use failure::Failure;
+pub use mail::{OpenedWaitpoint, Signalled};
 pub use subscription::{EventFilter, Start, Subscription};
+pub use tail::{Output, Place, Tail};

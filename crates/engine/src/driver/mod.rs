@@ -19,6 +19,8 @@ use std::task::Poll as TaskPoll;
 use std::time::{Duration, Instant};
 
 use ff_core::commands::Poll;
+use ff_core::step::Step;
+use ff_core::suspension::Signal;
 use ff_core::{Command, Execution, ExecutionId, Flow, FlowId, InstanceId, Ms, PartitionId, Payload, Reply};
 use ff_store::{Store, StoreError};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -29,6 +31,7 @@ use crate::config::EngineConfig;
 use crate::failure::Failure;
 use crate::machine::{Input, Machine, MachineStats, Ticket, affinity};
 use crate::payload_cache::PayloadCache;
+use crate::tail::Tails;
 
 /// How many endings are remembered for callers that ask a moment later.
 const RECENT_MAX: usize = 8_192;
@@ -55,6 +58,16 @@ pub struct Ended {
 pub struct Task {
     pub execution: Arc<Execution>,
     pub input: Payload,
+    /// Steps that earlier attempts, or this one before it was suspended, have recorded.
+    pub steps: Vec<Step>,
+    /// Signals that ended suspensions of which steps or the newest resumption tell, by number.
+    pub signals: Vec<Signal>,
+}
+
+impl Task {
+    pub(super) fn new(execution: Arc<Execution>, input: Payload) -> Task {
+        Task { execution, input, steps: Vec::new(), signals: Vec::new() }
+    }
 }
 
 pub(crate) type Answered<T> = oneshot::Sender<Result<T, Failure>>;
@@ -131,6 +144,8 @@ pub(crate) struct Shared {
     pub subscribers: AtomicUsize,
     /// The partitions in which this server comes first; new work without a key goes there.
     pub preferred: RwLock<Vec<u16>>,
+    /// Who waits for output.
+    pub tails: Tails,
 }
 
 impl Shared {

@@ -10,6 +10,7 @@ use ff_core::{Execution, ExecutionId, FlowId, Ms, PartitionId, Reply};
 use ff_store::{Commit, Store, StoreError};
 
 use crate::failure::Failure;
+use crate::history::{add_history, has_history};
 use crate::inputs::{complete, has_more};
 use crate::machine::{Input, News, Output, Ticket};
 
@@ -117,11 +118,12 @@ impl Driver {
         let mut missing = Vec::new();
         for execution in claimed {
             match self.inputs.take(execution.id) {
-                Some(input) => tasks.push(Task { execution, input }),
+                Some(input) => tasks.push(Task::new(execution, input)),
                 None => missing.push(execution),
             }
         }
-        if missing.is_empty() && !tasks.iter().any(|task| has_more(&task.execution)) {
+        let more = |it: &Execution| has_more(it) || has_history(it);
+        if missing.is_empty() && !tasks.iter().any(|task| more(&task.execution)) {
             return self.send_tasks(answer, tasks);
         }
         let store = self.store.clone();
@@ -174,6 +176,9 @@ impl Driver {
         for flow in news.flows {
             self.answer_flow_waits(flow.id, &Ok(flow.clone()));
         }
+        if !news.streams.is_empty() {
+            self.shared.tails.wake(Some(news.streams.into_iter()));
+        }
         for id in news.removed {
             self.recent.remove(&id);
             self.live.remove(&id);
@@ -197,6 +202,15 @@ impl Driver {
     /// Another process has committed: look after everybody here who waits for what it changed.
     pub(super) fn foreign(&mut self, partition: PartitionId, keys: Option<Vec<Key>>, next_event: u64) {
         self.publish(partition, next_event);
+        if !self.shared.tails.is_empty() {
+            let changed = keys.as_ref().map(|keys| {
+                keys.iter().filter_map(|key| match key {
+                    Key::Stream(id) | Key::Execution(id) => Some(*id),
+                    _ => None,
+                })
+            });
+            self.shared.tails.wake(changed);
+        }
         let partitions = self.store.info().partitions;
         let here = |id: &ExecutionId| id.route().partition(partitions) == partition;
         let flows: Vec<FlowId> = match &keys {
@@ -248,10 +262,11 @@ async fn complete_tasks(
     if !missing.is_empty() {
         let keys = missing.iter().map(|it| PayloadKey { execution: it.id, slot: Slot::Input }).collect();
         let read = missing.into_iter().zip(store.payloads(keys).await?);
-        tasks.extend(read.filter_map(|(execution, input)| Some(Task { execution, input: input? })));
+        tasks.extend(read.filter_map(|(execution, input)| Some(Task::new(execution, input?))));
     }
     for task in tasks.iter_mut().filter(|task| has_more(&task.execution)) {
         task.input = complete(store, &task.execution, task.input.clone()).await?;
     }
+    add_history(store, &mut tasks).await?;
     Ok(tasks)
 }

@@ -86,6 +86,9 @@ pub(super) fn news(changes: &Changes) -> News {
     for change in &changes.executions {
         match change {
             ExecutionChange::Insert(execution) | ExecutionChange::Update(execution) => {
+                if execution.live.streamed {
+                    news.streams.push(execution.id);
+                }
                 if execution.end().is_some() {
                     news.ended.push((execution.clone(), None));
                 }
@@ -95,6 +98,7 @@ pub(super) fn news(changes: &Changes) -> News {
     }
     let ended = changes.flows.iter().filter_map(|(_, flow)| flow.as_ref().filter(|it| it.live.end.is_some()));
     news.flows.extend(ended.cloned());
+    news.streams.extend(changes.streams.iter().map(|(id, _)| *id));
     if !news.ended.is_empty() && !changes.payloads.is_empty() {
         let results = changes.payloads.iter().filter(|(key, _)| key.slot == Slot::Result);
         let results: rustc_hash::FxHashMap<_, _> =
@@ -134,7 +138,9 @@ pub(super) struct Global {
 /// Splits off the messages a reply depends on.
 pub(super) fn deliveries_of(reply: &Reply) -> &[ff_core::reply::Delivery] {
     match reply {
-        Reply::Worker { deliveries, .. } | Reply::Lane { deliveries, .. } => deliveries,
+        Reply::Worker { deliveries, .. } | Reply::Lane { deliveries, .. } | Reply::Key { deliveries, .. } => {
+            deliveries
+        }
         _ => &[],
     }
 }

@@ -98,6 +98,8 @@ pub struct News {
     pub removed: Vec<ExecutionId>,
     /// Leases that were taken away or should end: the worker holding them should look.
     pub disturbed: Vec<(InstanceId, ExecutionId)>,
+    /// Executions that may have new output.
+    pub streams: Vec<ExecutionId>,
 }
 
 #[derive(Debug)]

@@ -99,6 +99,7 @@ pub fn execution(id: ExecutionId) -> Execution {
         node: None,
         mailbox: None,
         stepped: false,
+        streamed: false,
         changed_at: START,
     };
     Execution { id, spec: Arc::new(spec), live }
@@ -156,6 +157,7 @@ pub fn full(id: ExecutionId, instance: InstanceId, state: State) -> Execution {
         node: None,
         mailbox: None,
         stepped: false,
+        streamed: false,
         changed_at: START,
     };
     it
