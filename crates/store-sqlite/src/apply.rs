@@ -57,11 +57,13 @@ macro_rules! statements {
 }
 
 statements!(
-    add_count add_ready_count delete_agenda delete_attempts delete_dead_letter delete_dedup delete_edge delete_ended delete_execution
-    delete_flow
-    delete_lane delete_payloads delete_posted delete_ready delete_turn delete_worker delete_zero_counts delete_zero_ready_counts
-    insert_commit insert_execution insert_ready newest_commit prune_commits put_agenda put_attempt put_dead_letter put_dedup
-    put_edge put_ended put_flow put_lane put_link put_payload put_turn put_worker repost_dead_letter turn update_execution
+    add_count add_ready_count delete_agenda delete_attempts delete_dead_letter delete_dedup delete_edge
+    delete_ended delete_execution delete_flow delete_frames delete_frames_below delete_frames_older delete_lane
+    delete_payloads delete_posted delete_ready delete_signals delete_signing_key delete_steps delete_stream
+    delete_turn delete_waitpoint delete_worker delete_zero_counts delete_zero_ready_counts has_traces
+    insert_commit insert_execution insert_frame insert_ready insert_signal insert_waitpoint newest_commit
+    prune_commits put_agenda put_attempt put_dead_letter put_dedup put_edge put_ended put_flow put_lane put_link
+    put_payload put_signing_key put_step put_stream put_turn put_worker repost_dead_letter turn update_execution
 );
 
 /// Runs a statement, and notes it if somebody listens.
@@ -74,6 +76,8 @@ macro_rules! run {
         $self.sql.$name.execute(row)
     }};
 }
+
+mod mail;
 
 /// Statements and buffers of the writer.
 #[derive(Debug)]
@@ -145,6 +149,7 @@ impl<'c> Apply<'c> {
         self.executions(partition, changes)?;
         self.lists(partition, changes)?;
         self.graph(partition, changes)?;
+        self.mail(partition, changes)?;
         self.settings(partition, changes)?;
         self.counters(partition, changes)?;
         self.ran += self.events.append(partition, &changes.events, &mut self.json, &mut self.tape)?;
@@ -156,16 +161,22 @@ impl<'c> Apply<'c> {
     }
 
     fn executions(&mut self, partition: i64, changes: &Changes) -> rusqlite::Result<()> {
+        let mut traces = None;
         for change in &changes.executions {
             match change {
                 ExecutionChange::Insert(execution) => self.insert_execution(partition, execution)?,
                 ExecutionChange::Update(execution) => self.update_execution(execution)?,
-                ExecutionChange::Purge(id) => {
-                    let id = id.0.as_bytes();
+                ExecutionChange::Purge(execution) => {
+                    let id = execution.0.as_bytes();
                     run!(self, delete_execution, params![id])?;
                     run!(self, delete_payloads, params![id])?;
                     run!(self, delete_attempts, params![id])?;
                     self.ran += 2;
+                    let found = match traces {
+                        Some(found) => found,
+                        None => *traces.insert(self.traces()?),
+                    };
+                    self.purge_traces(found, *execution)?;
                 }
             }
         }
@@ -436,7 +447,7 @@ impl ToSql for SubjectColumn<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(match self.0 {
             Subject::Members(id) => ToSqlOutput::Borrowed(ValueRef::Blob(id.0.as_bytes())),
-            Subject::Timer(id) | Subject::Cascade(id) => {
+            Subject::Timer(id) | Subject::Cascade(id) | Subject::Children(id) | Subject::Frames(id) => {
                 ToSqlOutput::Borrowed(ValueRef::Blob(id.0.as_bytes()))
             }
             Subject::WorkerTimer(id) | Subject::WorkerLeases(id) => {

@@ -34,9 +34,11 @@ impl PackedKeys {
         let workers = changes.workers.iter().map(|(id, _)| Key::Worker(*id));
         let flows = changes.flows.iter().map(|(id, _)| Key::Flow(*id));
         let edges = changes.edges.iter().map(|(key, _)| Key::Edge(*key));
+        let streams = changes.streams.iter().map(|(id, _)| Key::Stream(*id));
+        let signing_keys = changes.signing_keys.iter().map(|(id, _)| Key::SigningKey(*id));
         let messages = changes.messages().map(Key::Message);
-        let others: Vec<Key> =
-            dedup.chain(lanes).chain(workers).chain(flows).chain(edges).chain(messages).collect();
+        let graph = dedup.chain(lanes).chain(workers).chain(flows).chain(edges);
+        let others: Vec<Key> = graph.chain(streams).chain(signing_keys).chain(messages).collect();
         if !others.is_empty() {
             serde_json::to_writer(&mut self.others, &others)?;
         }
@@ -85,6 +87,8 @@ mod tests {
             dedup: vec![(dedup, Some(Dedup { execution: id(1), expires_at: 9 }))],
             lanes: vec![(LaneName::default(), None)],
             workers: vec![(InstanceId::from_parts(1, Route(2), 3), None)],
+            streams: vec![(id(3), None)],
+            signing_keys: vec![(5, None)],
             agenda_removed: vec![
                 AgendaKey { due: 5, subject: Subject::Deliver { to: PartitionId(2), number: 7 } },
                 AgendaKey { due: 6, subject: Subject::Timer(id(1)) },

@@ -28,6 +28,7 @@ mod keys;
 mod listing;
 mod load;
 mod log;
+mod mail;
 mod open;
 mod options;
 mod presence;

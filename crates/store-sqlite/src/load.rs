@@ -81,6 +81,8 @@ impl Reads<'_> {
             }
             Key::Flow(id) => self.flow(partition, id),
             Key::Edge(key) => self.edge(partition, key),
+            Key::Stream(id) => self.stream(partition, id),
+            Key::SigningKey(id) => self.signing_key(partition, id),
             Key::Message(key) => {
                 let AgendaKey { due, subject } = &key;
                 let ask = params![partition, due, subject.kind(), SubjectColumn(subject)];
@@ -119,7 +121,8 @@ impl Reads<'_> {
         let header = self.head(partition)?.1;
         let ready_counts = self.ready_counts(partition)?;
         let links = self.links(partition)?;
-        let mut opening = Opening { header, links, ready_counts, ..Opening::default() };
+        let signing_keys = self.signing_keys(partition)?;
+        let mut opening = Opening { header, links, ready_counts, signing_keys, ..Opening::default() };
         let mut rows = self.sql.lanes.query([partition])?;
         while let Some(row) = rows.next()? {
             opening.lanes.push(Arc::new(json("lane", row, 0)?));

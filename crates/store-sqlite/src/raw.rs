@@ -47,7 +47,7 @@ fn owned(value: ValueRef<'_>) -> Value {
 
 /// Whether a statement writes a record, as [`rows`](ff_core::change::Changes::rows) counts them.
 fn is_record(statement: &str) -> bool {
-    const BESIDE: [&str; 9] = [
+    const BESIDE: [&str; 13] = [
         write::add_count,
         write::add_ready_count,
         write::insert_commit,
@@ -57,6 +57,10 @@ fn is_record(statement: &str) -> bool {
         write::delete_zero_ready_counts,
         write::delete_payloads,
         write::delete_attempts,
+        write::delete_signals,
+        write::delete_steps,
+        write::delete_stream,
+        write::delete_frames,
     ];
     !BESIDE.contains(&statement)
 }

@@ -83,6 +83,12 @@ pub(crate) fn subject(row: &Row<'_>, kind: usize, subject: usize) -> Read<Subjec
         ("cascade", ValueRef::Blob(bytes)) => {
             Uuid::from_slice(bytes).ok().map(|id| Subject::Cascade(ExecutionId(id)))
         }
+        ("children", ValueRef::Blob(bytes)) => {
+            Uuid::from_slice(bytes).ok().map(|id| Subject::Children(ExecutionId(id)))
+        }
+        ("frames", ValueRef::Blob(bytes)) => {
+            Uuid::from_slice(bytes).ok().map(|id| Subject::Frames(ExecutionId(id)))
+        }
         ("members", ValueRef::Blob(bytes)) => {
             Uuid::from_slice(bytes).ok().map(|id| Subject::Members(FlowId(id)))
         }

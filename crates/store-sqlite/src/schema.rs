@@ -14,6 +14,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("../sql/migrations/0001_initial.sql"),
     include_str!("../sql/migrations/0002_inbox.sql"),
     include_str!("../sql/migrations/0003_flows.sql"),
+    include_str!("../sql/migrations/0004_mail.sql"),
 ];
 
 /// The number of the schema this program knows.
@@ -87,6 +88,8 @@ mod tests {
     use ff_core::lane::LaneMode;
     use ff_core::payload::Slot;
     use ff_core::state::{PublicState, Reason};
+    use ff_core::step::StepKind;
+    use ff_core::stream::FrameMode;
     use ff_core::worker::WorkerMode;
 
     fn words_checked(table: &str, column: &str) -> Vec<String> {
@@ -109,11 +112,15 @@ mod tests {
         let slots = Slot::ALL.iter().map(|it| it.word()).collect::<Vec<_>>();
         let lanes = LaneMode::ALL.iter().map(|it| it.word()).collect::<Vec<_>>();
         let workers = WorkerMode::ALL.iter().map(|it| it.word()).collect::<Vec<_>>();
+        let steps = StepKind::ALL.iter().map(|it| it.word()).collect::<Vec<_>>();
+        let frames = FrameMode::ALL.iter().map(|it| it.word()).collect::<Vec<_>>();
         for (table, column, mut words) in [
             ("executions", "state", states),
             ("executions", "reason", reasons),
             ("agenda", "kind", Subject::KINDS.to_vec()),
             ("payloads", "slot", slots),
+            ("steps", "kind", steps),
+            ("frames", "mode", frames),
             ("lanes", "mode", lanes),
             ("workers", "mode", workers),
         ] {

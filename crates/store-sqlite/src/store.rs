@@ -7,7 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ff_core::attempt::Attempt;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
-use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Page, PageAsk};
+use ff_core::query::{
+    CountKey, FlowPage, FlowPageAsk, FramePageAsk, Page, PageAsk, WaitpointPage, WaitpointPageAsk,
+};
+use ff_core::step::Step;
+use ff_core::stream::Frame;
+use ff_core::suspension::Signal;
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use ff_store::{
     Clock, Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written,
@@ -238,6 +243,22 @@ impl Store for SqliteStore {
 
     fn attempts(&self, execution: ExecutionId) -> Soon<'_, Result<Vec<Attempt>, StoreError>> {
         self.inner.readers.ask(move |reads| reads.attempts(execution))
+    }
+
+    fn steps(&self, executions: Vec<ExecutionId>) -> Soon<'_, Result<Vec<Step>, StoreError>> {
+        self.inner.readers.ask(move |reads| reads.at_one_version(|reads| reads.steps(&executions)))
+    }
+
+    fn signals(&self, keys: Vec<(ExecutionId, u32)>) -> Soon<'_, Result<Vec<Option<Signal>>, StoreError>> {
+        self.inner.readers.ask(move |reads| reads.at_one_version(|reads| reads.signals(&keys)))
+    }
+
+    fn frames(&self, ask: FramePageAsk) -> Soon<'_, Result<Vec<Frame>, StoreError>> {
+        self.inner.readers.ask(move |reads| reads.frames(&ask))
+    }
+
+    fn waitpoints(&self, ask: WaitpointPageAsk) -> Soon<'_, Result<WaitpointPage, StoreError>> {
+        self.inner.readers.ask(move |reads| reads.waitpoints(&ask))
     }
 
     fn executions(&self, ask: PageAsk) -> Soon<'_, Result<Page, StoreError>> {

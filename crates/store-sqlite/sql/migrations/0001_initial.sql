@@ -46,7 +46,10 @@ CREATE TABLE executions (
         OR reason = 'schedule_to_start_passed' OR reason = 'lease_lost' OR reason = 'waiting_for_dependencies'
         OR reason = 'hedge' OR reason = 'sibling_quorum_satisfied' OR reason = 'sibling_quorum_impossible'
         OR reason = 'flow_cancelled' OR reason = 'dependencies_impossible'
-        OR reason = 'child_flow' OR reason = 'child_flow_failed'),
+        OR reason = 'child_flow' OR reason = 'child_flow_failed' OR reason = 'waiting_for_signal'
+        OR reason = 'waiting_for_approval' OR reason = 'waiting_for_callback' OR reason = 'waiting_for_tool_result'
+        OR reason = 'waiting_for_child' OR reason = 'operator_review' OR reason = 'suspension_timed_out'
+        OR reason = 'parent_ended'),
     changed_at INTEGER NOT NULL,
     -- The instance that has the lease, while there is one.
     holder     BLOB             CHECK (length(holder) = 16),
@@ -77,7 +80,7 @@ CREATE TABLE agenda (
     due       INTEGER NOT NULL,
     kind      TEXT    NOT NULL CHECK (
         kind = 'timer' OR kind = 'worker_timer' OR kind = 'worker_leases' OR kind = 'sweep' OR kind = 'deliver'
-        OR kind = 'cascade' OR kind = 'members'),
+        OR kind = 'cascade' OR kind = 'members' OR kind = 'children' OR kind = 'frames'),
     subject   ANY     NOT NULL,
     message   TEXT,
     PRIMARY KEY (partition, due, kind, subject)

@@ -1,0 +1,1 @@
+DELETE FROM frames WHERE execution = ?1

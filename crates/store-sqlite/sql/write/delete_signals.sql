@@ -1,0 +1,1 @@
+DELETE FROM signals WHERE execution = ?1

@@ -1,0 +1,1 @@
+DELETE FROM signing_keys WHERE partition = ?1 AND id = ?2

@@ -1,0 +1,1 @@
+DELETE FROM steps WHERE execution = ?1

@@ -1,0 +1,1 @@
+DELETE FROM streams WHERE execution = ?1

@@ -1,0 +1,1 @@
+DELETE FROM waitpoints WHERE execution = ?1 AND number = ?2

@@ -1,0 +1,2 @@
+SELECT EXISTS (SELECT 1 FROM signals), EXISTS (SELECT 1 FROM steps), EXISTS (SELECT 1 FROM streams),
+       EXISTS (SELECT 1 FROM frames)
