@@ -49,6 +49,8 @@ pub(crate) fn encode(asks: &[Ask]) -> (Vec<Uuid>, Option<String>) {
             Ask::Record(Key::Edge(EdgeKey { upstream, downstream })) => json!({
                 "ask": place, "is": "edge", "upstream": upstream, "downstream": downstream,
             }),
+            Ask::Record(Key::Stream(id)) => json!({ "ask": place, "is": "stream", "id": id }),
+            Ask::Record(Key::SigningKey(id)) => json!({ "ask": place, "is": "signing_key", "id": id }),
             Ask::List { list, after, limit } => graph::ask(place, *list, *after, *limit),
             Ask::Opening => json!({ "ask": place, "is": "opening" }),
             Ask::Ready { lane, class, after, limit } => json!({
@@ -173,6 +175,10 @@ fn decode_one(ask: Ask, lines: &[Line<'_>], header: Header) -> Read<Answer> {
         Ask::Record(Key::Edge(key)) => {
             Answer::Edge(key, first.map(|line| graph::edge(line.s()?)).transpose()?)
         }
+        Ask::Record(Key::Stream(id)) => Answer::Stream(id, first.map(|it| record("stream", it)).transpose()?),
+        Ask::Record(Key::SigningKey(id)) => {
+            Answer::SigningKey(id, first.map(|it| record("signing key", it)).transpose()?)
+        }
         Ask::List { list, after, limit } => {
             let (mut entries, mut edges, mut executions) = (Vec::new(), Vec::new(), Vec::new());
             for line in lines {
@@ -248,6 +254,7 @@ fn opening(lines: &[Line<'_>], header: Header) -> Read<Opening> {
             "link" => opening.links.push(link(line)?),
             "lane" => opening.lanes.push(record("lane", line)?),
             "worker" => opening.workers.push(record("worker", line)?),
+            "signing_key" => opening.signing_keys.push(record("signing key", line)?),
             "lease" => opening.leases.push((InstanceId(line.a()?), ExecutionId(line.b()?))),
             _ => opening.ready_counts.push(ready_count(line)?),
         }
@@ -278,7 +285,8 @@ fn missed(lines: &[Line<'_>], header: Header) -> Read<Option<Missed>> {
     missed.ended.sort_unstable();
     let graph = missed.flows.len() + missed.edges.len();
     let settings = missed.lanes.len() + missed.workers.len();
-    let others = missed.dedup.len() + settings + graph + missed.messages.len();
+    let mail = missed.streams.len() + missed.signing_keys.len();
+    let others = missed.dedup.len() + settings + graph + mail + missed.messages.len();
     let executions = missed.executions.len() + missed.ended.len();
     Ok((executions + others <= KEYS_TOLD).then_some(missed))
 }
@@ -296,6 +304,10 @@ fn other(key: Key, line: &Line<'_>) -> Read<Answer> {
         Key::Worker(id) => Answer::Worker(id, there.map(|it| parse("worker", it)).transpose()?.map(Arc::new)),
         Key::Flow(id) => Answer::Flow(id, there.map(|it| graph::whole_flow(id, it)).transpose()?),
         Key::Edge(key) => Answer::Edge(key, there.map(graph::edge).transpose()?),
+        Key::Stream(id) => Answer::Stream(id, there.map(|it| parse("stream", it)).transpose()?.map(Arc::new)),
+        Key::SigningKey(id) => {
+            Answer::SigningKey(id, there.map(|it| parse("signing key", it)).transpose()?.map(Arc::new))
+        }
         Key::Message(key) => {
             Answer::Message(key, there.map(|it| parse("message", it)).transpose()?.map(Arc::new))
         }

@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use crate::graph;
 use crate::keys::{KEPT_MS, KEPT_VERSIONS, Packed, pack};
+use crate::mail::MailColumns;
 
 /// Old commit rows go in steps: every so many commits, at most twice as many rows.
 const PRUNE_EVERY: u64 = 64;
@@ -70,24 +71,25 @@ macro_rules! columns {
         #[derive(Debug, Default)]
         pub(crate) struct Columns<'a> {
             $(pub(crate) $group: $Group<'a>,)+
+            ml: MailColumns<'a>,
             rare: Option<String>,
         }
 
         impl Columns<'_> {
             /// Without the first two arguments, which are not lists. The server knows the types of the rows.
             pub(crate) fn params(&self) -> Vec<Param<'_>> {
-                vec![$((&self.$group, Type::UNKNOWN),)+ (&self.rare, Type::TEXT)]
+                vec![$((&self.$group, Type::UNKNOWN),)+ (&self.ml, Type::UNKNOWN), (&self.rare, Type::TEXT)]
             }
         }
 
-        pub(crate) const COUNT: usize = [$(stringify!($group)),+].len() + 1;
+        pub(crate) const COUNT: usize = [$(stringify!($group)),+].len() + 2;
     };
 }
 
-type BoxError = Box<dyn std::error::Error + Sync + Send>;
+pub(crate) type BoxError = Box<dyn std::error::Error + Sync + Send>;
 
 /// Writes a row as PostgreSQL reads it: the number of its columns, then of each its type, its length and itself.
-fn row(columns: &[Param<'_>], out: &mut BytesMut) -> Result<IsNull, BoxError> {
+pub(crate) fn row(columns: &[Param<'_>], out: &mut BytesMut) -> Result<IsNull, BoxError> {
     out.put_i32(i32::try_from(columns.len())?);
     for (column, column_type) in columns {
         out.put_u32(column_type.oid());
@@ -201,6 +203,7 @@ impl<'a> Columns<'a> {
             columns.log(commit, &mut rare)?;
             columns.executions(i32::from(commit.partition.0), &commit.changes)?;
             columns.lists(i32::from(commit.partition.0), &commit.changes)?;
+            columns.ml.add(i32::from(commit.partition.0), &commit.changes);
             columns.counters(commit);
             columns.events(i32::from(commit.partition.0), &commit.changes.events)?;
             rare.settings(i32::from(commit.partition.0), &commit.changes)?;
@@ -377,6 +380,8 @@ struct Rare {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     workers: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    keys: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     links: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     flows: Vec<Value>,
@@ -396,9 +401,10 @@ struct Rare {
 
 impl Rare {
     fn is_empty(&self) -> bool {
-        let Rare { attempts, lanes, workers, links, flows, edges, trims, inbox, letters, prune, zeros } =
+        let Rare { attempts, lanes, workers, keys, links, flows, edges, trims, inbox, letters, prune, zeros } =
             self;
-        let lists = [attempts, lanes, workers, links, flows, edges, trims, inbox, letters, prune, zeros];
+        let lists =
+            [attempts, lanes, workers, keys, links, flows, edges, trims, inbox, letters, prune, zeros];
         lists.iter().all(|it| it.is_empty())
     }
 
@@ -421,6 +427,15 @@ impl Rare {
             self.workers.push(json!({
                 "partition": partition, "instance": instance, "name": name, "mode": mode, "record": record,
             }));
+        }
+        for (id, key) in &changes.signing_keys {
+            self.keys.push(match key {
+                Some(key) => json!({
+                    "partition": partition, "id": id, "secret": key.secret, "created_at": key.created_at,
+                    "retires_at": key.retires_at, "revision": key.revision,
+                }),
+                None => json!({ "partition": partition, "id": id }),
+            });
         }
         for link in &changes.links {
             self.links.push(json!({
@@ -461,7 +476,7 @@ fn text<T: Serialize + ?Sized>(value: &T, room: usize) -> Result<String, serde_j
 /// A subject as an id: a message's is where it goes and its number.
 pub(crate) fn subject_id(subject: &Subject) -> Uuid {
     match subject {
-        Subject::Timer(id) | Subject::Cascade(id) => id.0,
+        Subject::Timer(id) | Subject::Cascade(id) | Subject::Children(id) | Subject::Frames(id) => id.0,
         Subject::Members(id) => id.0,
         Subject::WorkerTimer(id) | Subject::WorkerLeases(id) => id.0,
         Subject::Sweep => Uuid::nil(),

@@ -8,8 +8,8 @@
 //! | the tables and functions | `sql/migrations` |
 //! | the address and TLS | `address.rs`, `tls.rs` |
 //! | connections that come back | `link.rs` |
-//! | the way of a commit | `writer.rs`, `columns.rs` |
-//! | the way of a question | `asks.rs`, `records.rs`, `reads.rs` |
+//! | the way of a commit | `writer.rs`, `columns.rs`, `mail/columns.rs` |
+//! | the way of a question | `asks.rs`, `records.rs`, `reads.rs`, `mail/reads.rs` |
 //! | what operators read when something is wrong | `error.rs` |
 
 mod address;
@@ -19,6 +19,7 @@ mod error;
 mod graph;
 mod keys;
 mod link;
+mod mail;
 mod migrate;
 mod options;
 pub mod raw;

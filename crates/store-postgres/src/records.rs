@@ -64,6 +64,8 @@ pub(crate) fn subject(kind: &str, id: Uuid) -> Read<Subject> {
         "sweep" => Subject::Sweep,
         "cascade" => Subject::Cascade(ExecutionId(id)),
         "members" => Subject::Members(FlowId(id)),
+        "children" => Subject::Children(ExecutionId(id)),
+        "frames" => Subject::Frames(ExecutionId(id)),
         "deliver" => {
             let (to, number) = id.as_u64_pair();
             let to = u16::try_from(to).map_err(|error| ReadError::Unreadable("agenda", error.to_string()))?;
@@ -88,6 +90,8 @@ mod tests {
             Subject::Sweep,
             Subject::Cascade(ExecutionId::from_parts(1, Route(2), 3)),
             Subject::Members(FlowId::from_parts(4, Route(5), 6)),
+            Subject::Children(ExecutionId::from_parts(1, Route(2), 3)),
+            Subject::Frames(ExecutionId::from_parts(1, Route(2), 3)),
             Subject::Deliver { to: PartitionId(65_000), number: u64::MAX },
         ] {
             assert_eq!(super::subject(subject.kind(), subject_id(&subject)).unwrap(), subject);

@@ -7,7 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ff_core::attempt::Attempt;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
-use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Page, PageAsk};
+use ff_core::query::{
+    CountKey, FlowPage, FlowPageAsk, FramePageAsk, Page, PageAsk, WaitpointPage, WaitpointPageAsk,
+};
+use ff_core::step::Step;
+use ff_core::stream::Frame;
+use ff_core::suspension::Signal;
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use ff_store::{Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written};
 use tokio::runtime::{Handle, Runtime};
@@ -25,7 +30,7 @@ use crate::records::{Read, ReadError, column};
 use crate::stats::{Counters, Stats, add};
 use crate::status::{STATUS, Seen};
 use crate::writer::{self, Job};
-use crate::{asks, reads};
+use crate::{asks, mail, reads};
 
 /// A server that said nothing for so long is not counted among the living.
 const SILENCE_MS: Ms = 3_500;
@@ -372,6 +377,34 @@ impl Store for PostgresStore {
 
     fn attempts(&self, execution: ExecutionId) -> Soon<'_, Result<Vec<Attempt>, StoreError>> {
         self.ask(move |client| async move { reads::attempts(&client, execution).await })
+    }
+
+    fn steps(&self, executions: Vec<ExecutionId>) -> Soon<'_, Result<Vec<Step>, StoreError>> {
+        let executions = Arc::new(executions);
+        self.ask(move |client| {
+            let executions = executions.clone();
+            async move { mail::steps(&client, &executions).await }
+        })
+    }
+
+    fn signals(&self, keys: Vec<(ExecutionId, u32)>) -> Soon<'_, Result<Vec<Option<Signal>>, StoreError>> {
+        let keys = Arc::new(keys);
+        self.ask(move |client| {
+            let keys = keys.clone();
+            async move { mail::signals(&client, &keys).await }
+        })
+    }
+
+    fn frames(&self, ask: FramePageAsk) -> Soon<'_, Result<Vec<Frame>, StoreError>> {
+        self.ask(move |client| async move { mail::frames(&client, &ask).await })
+    }
+
+    fn waitpoints(&self, ask: WaitpointPageAsk) -> Soon<'_, Result<WaitpointPage, StoreError>> {
+        let ask = Arc::new(ask);
+        self.ask(move |client| {
+            let ask = ask.clone();
+            async move { mail::waitpoints(&client, &ask).await }
+        })
     }
 
     fn executions(&self, ask: PageAsk) -> Soon<'_, Result<Page, StoreError>> {

@@ -4,6 +4,8 @@ use ff_core::agenda::Subject;
 use ff_core::lane::LaneMode;
 use ff_core::payload::Slot;
 use ff_core::state::{PublicState, Reason};
+use ff_core::step::StepKind;
+use ff_core::stream::FrameMode;
 use ff_core::worker::WorkerMode;
 use ff_store::{Store as _, StoreError};
 use ff_store_postgres::{Address, Migrated, Options, PostgresStore, newest_schema};
@@ -70,11 +72,15 @@ async fn the_database_accepts_exactly_the_words_of_the_core() {
     let slots: Vec<&str> = Slot::ALL.iter().map(|it| it.word()).collect();
     let lanes: Vec<&str> = LaneMode::ALL.iter().map(|it| it.word()).collect();
     let workers: Vec<&str> = WorkerMode::ALL.iter().map(|it| it.word()).collect();
+    let steps: Vec<&str> = StepKind::ALL.iter().map(|it| it.word()).collect();
+    let frames: Vec<&str> = FrameMode::ALL.iter().map(|it| it.word()).collect();
     for (table, column, mut words) in [
         ("executions", "state", states),
         ("executions", "reason", reasons),
         ("agenda", "kind", Subject::KINDS.to_vec()),
         ("payloads", "slot", slots),
+        ("steps", "kind", steps),
+        ("frames", "mode", frames),
         ("lanes", "mode", lanes),
         ("workers", "mode", workers),
     ] {

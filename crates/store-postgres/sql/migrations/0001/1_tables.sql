@@ -66,7 +66,8 @@ CREATE TABLE executions (
         'crash_loop', 'retry_time_exhausted', 'cancelled_by_request', 'deadline_passed',
         'schedule_to_start_passed', 'lease_lost', 'waiting_for_dependencies', 'hedge', 'sibling_quorum_satisfied',
         'sibling_quorum_impossible', 'flow_cancelled', 'dependencies_impossible', 'child_flow',
-        'child_flow_failed')),
+        'child_flow_failed', 'waiting_for_signal', 'waiting_for_approval', 'waiting_for_callback',
+        'waiting_for_tool_result', 'waiting_for_child', 'operator_review', 'suspension_timed_out', 'parent_ended')),
     -- What changes while it lives.
     live       text    NOT NULL
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,
@@ -97,7 +98,7 @@ CREATE TABLE agenda (
     due       bigint  NOT NULL,
     subject   uuid    NOT NULL,
     kind      text    COLLATE "C" NOT NULL CHECK (kind IN (
-        'timer', 'worker_timer', 'worker_leases', 'sweep', 'cascade', 'members', 'deliver')),
+        'timer', 'worker_timer', 'worker_leases', 'sweep', 'cascade', 'members', 'children', 'frames', 'deliver')),
     message   text,
     PRIMARY KEY (partition, due, subject, kind)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);

@@ -34,6 +34,26 @@ CREATE TYPE ready_counts_columns_1 AS (
     partition integer[], number bigint[], lane text[], class text[], delta bigint[]);
 CREATE TYPE events_columns_1 AS (
     partition integer[], first bigint[], last bigint[], at bigint[], body text[]);
+-- Everything about waitpoints, signals, steps, streams and frames together, so that a commit without any of them has
+-- one empty argument more and not seven.
+CREATE TYPE mail_columns_1 AS (
+    closed_partition integer[], closed_execution uuid[], closed_number bigint[],
+    opened_partition integer[], opened_execution uuid[], opened_number bigint[], opened_namespace text[],
+    opened_lane text[], opened_kind text[], opened_name text[], opened_reason text[], opened_at bigint[],
+    opened_expires_at bigint[], opened_digest bytea[],
+    signal_partition integer[], signal_execution uuid[], signal_number bigint[], signal_at bigint[],
+    signal_name text[], signal_waitpoint bigint[], signal_source text[], signal_correlation text[],
+    signal_content_type text[], signal_bytes bytea[],
+    step_partition integer[], step_execution uuid[], step_name text[], step_occurrence bigint[],
+    step_number bigint[], step_kind text[], step_attempt bigint[], step_started_at bigint[],
+    step_ended_at bigint[], step_content_type text[], step_bytes bytea[],
+    stream_partition integer[], stream_execution uuid[], stream_attempt bigint[], stream_next bigint[],
+    stream_first bigint[], stream_summary_version bigint[], stream_summary text[], stream_durable_at bigint[],
+    stream_best_effort_at bigint[], stream_trim_at bigint[],
+    trim_partition integer[], trim_execution uuid[], trim_attempt bigint[], trim_number bigint[],
+    trim_mode text[], trim_before bigint[],
+    frame_partition integer[], frame_execution uuid[], frame_attempt bigint[], frame_number bigint[],
+    frame_at bigint[], frame_kind text[], frame_mode text[], frame_bytes bytea[]);
 
 -- Applies the changes of several partitions, each only if its partition is still at the version they were
 -- decided on, and answers which were. At most one commit per partition in one call.
@@ -47,7 +67,7 @@ CREATE FUNCTION commit_1(
     ch heads_columns_1, xd purged_columns_1, xi inserted_columns_1, xu updated_columns_1,
     rd ready_removed_columns_1, ri ready_added_columns_1, ad agenda_removed_columns_1, ai agenda_added_columns_1,
     ed ended_removed_columns_1, ei ended_added_columns_1, pi payloads_columns_1, dk dedup_keys_columns_1,
-    nc counts_columns_1, rc ready_counts_columns_1, ev events_columns_1,
+    nc counts_columns_1, rc ready_counts_columns_1, ev events_columns_1, ml mail_columns_1,
     p_rare text,
     OUT won integer[], OUT now_ms bigint)
 LANGUAGE plpgsql
@@ -64,6 +84,7 @@ AS $$
 DECLARE
     v_count bigint;
     v_all boolean;
+    v_gone uuid[];
 BEGIN
     now_ms := coalesce(p_now, clock_ms());
 
@@ -101,15 +122,15 @@ BEGIN
 
     -- Executions: removed first, because an id may be removed and made anew.
     IF xd IS NOT NULL THEN
-        DELETE FROM executions WHERE id = ANY (ARRAY(
-            SELECT u.id FROM unnest(xd.partition, xd.id) AS u(partition, id)
-             WHERE v_all OR u.partition = ANY (won)));
-        DELETE FROM payloads WHERE execution = ANY (ARRAY(
-            SELECT u.id FROM unnest(xd.partition, xd.id) AS u(partition, id)
-             WHERE v_all OR u.partition = ANY (won)));
-        DELETE FROM attempts WHERE execution = ANY (ARRAY(
-            SELECT u.id FROM unnest(xd.partition, xd.id) AS u(partition, id)
-             WHERE v_all OR u.partition = ANY (won)));
+        v_gone := ARRAY(SELECT u.id FROM unnest(xd.partition, xd.id) AS u(partition, id)
+                         WHERE v_all OR u.partition = ANY (won));
+        DELETE FROM executions WHERE id = ANY (v_gone);
+        DELETE FROM payloads WHERE execution = ANY (v_gone);
+        DELETE FROM attempts WHERE execution = ANY (v_gone);
+        DELETE FROM signals WHERE execution = ANY (v_gone);
+        DELETE FROM steps WHERE execution = ANY (v_gone);
+        DELETE FROM streams WHERE execution = ANY (v_gone);
+        DELETE FROM frames WHERE execution = ANY (v_gone);
         DELETE FROM leases USING (
             SELECT t.ctid FROM unnest(xd.partition, xd.id) AS u(partition, id),
                    LATERAL (SELECT l.ctid FROM leases AS l
@@ -291,6 +312,9 @@ BEGIN
         SELECT u.* FROM unnest(ev.partition, ev.first, ev.last, ev.at, ev.body) AS u(partition, first, last, at, body)
          WHERE v_all OR u.partition = ANY (won);
     END IF;
+    IF ml IS NOT NULL THEN
+        PERFORM commit_mail_1(won, v_all, ml);
+    END IF;
     IF p_rare IS NOT NULL THEN
         PERFORM commit_rare_1(won, now_ms, p_rare::jsonb);
     END IF;
@@ -344,6 +368,21 @@ BEGIN
             VALUES (r.partition, r.instance, r.name, r.mode, r.record)
             ON CONFLICT (partition, instance)
             DO UPDATE SET name = excluded.name, mode = excluded.mode, record = excluded.record;
+        END IF;
+    END LOOP;
+
+    FOR r IN SELECT * FROM jsonb_to_recordset(rare -> 'keys')
+                      AS u(partition integer, id bigint, secret text, created_at bigint, retires_at bigint,
+                           revision bigint)
+              WHERE u.partition = ANY (won) LOOP
+        IF r.secret IS NULL THEN
+            DELETE FROM signing_keys AS k WHERE k.partition = r.partition AND k.id = r.id;
+        ELSE
+            INSERT INTO signing_keys (partition, id, secret, created_at, retires_at, revision)
+            VALUES (r.partition, r.id, decode(r.secret, 'hex'), r.created_at, r.retires_at, r.revision)
+            ON CONFLICT (partition, id)
+            DO UPDATE SET secret = excluded.secret, created_at = excluded.created_at,
+                          retires_at = excluded.retires_at, revision = excluded.revision;
         END IF;
     END LOOP;
 

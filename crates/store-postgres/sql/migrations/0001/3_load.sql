@@ -162,7 +162,7 @@ BEGIN
       FROM unnest(v_ended) AS u(id);
     RETURN QUERY
     SELECT 'other', p_place, d.execution, NULL::uuid, d.expires_at, NULL::bigint, NULL::bigint, u.key::text,
-           coalesce(l.record, w.record, g.message, f.record, e.record), NULL::bytea
+           coalesce(l.record, w.record, g.message, f.record, e.record, o.record, sk.record), NULL::bytea
       FROM (SELECT DISTINCT one.key FROM jsonb_array_elements(v_others) AS many(keys),
                    jsonb_array_elements(many.keys) AS one(key)) AS u
            LEFT JOIN LATERAL (SELECT d.execution, d.expires_at FROM dedup AS d
@@ -180,6 +180,12 @@ BEGIN
                                WHERE e.upstream = (u.key #>> '{edge,upstream}')::uuid
                                  AND e.downstream = (u.key #>> '{edge,downstream}')::uuid
                                  AND e.partition = p_partition LIMIT 1) AS e ON true
+           LEFT JOIN LATERAL (SELECT stream_record(o) AS record FROM streams AS o
+                               WHERE o.execution = (u.key ->> 'stream')::uuid AND o.partition = p_partition
+                               LIMIT 1) AS o ON true
+           LEFT JOIN LATERAL (SELECT signing_key_record(sk) AS record FROM signing_keys AS sk
+                               WHERE sk.partition = p_partition AND sk.id = (u.key ->> 'signing_key')::bigint
+                               LIMIT 1) AS sk ON true
            LEFT JOIN LATERAL (SELECT g.message FROM agenda AS g
                                WHERE g.partition = p_partition AND g.due = (u.key #>> '{message,due}')::bigint
                                  AND g.kind = 'deliver'
@@ -261,7 +267,10 @@ BEGIN
                                  AND g.subject = (v_ask ->> 'id')::uuid AND g.kind = 'deliver';
         WHEN 'flow', 'edge', 'members', 'downstream', 'upstream' THEN
             RETURN QUERY SELECT * FROM load_graph_1(p_partition, v_place, v_ask);
+        WHEN 'stream', 'signing_key' THEN
+            RETURN QUERY SELECT * FROM load_mail_1(p_partition, v_place, v_ask);
         WHEN 'opening' THEN
+            RETURN QUERY SELECT * FROM load_mail_1(p_partition, v_place, '{"is": "signing_keys"}');
             RETURN QUERY
             SELECT 'link', v_place, NULL::uuid, NULL::uuid, l.peer::bigint, l.sent, l.received, NULL, NULL,
                    NULL::bytea

@@ -57,6 +57,29 @@ SELECT execution, slot, content_type, octet_length(bytes) AS bytes,
        CASE WHEN content_type = 'application/json' THEN convert_from(bytes, 'UTF8') END AS json
   FROM payloads;
 
+-- The inbox of people: what they are waited for.
+CREATE VIEW waitpoints_view AS
+SELECT w.execution::text || '-' || w.number AS waitpoint, w.namespace, w.lane, w.kind, w.name, w.reason,
+       as_time(w.opened_at) AS opened_at, as_time(w.expires_at) AS expires_at, encode(w.digest, 'hex') AS digest
+  FROM waitpoints AS w;
+
+CREATE VIEW signals_view AS
+SELECT execution, number, as_time(at) AS at, name, waitpoint, source, correlation, content_type,
+       octet_length(bytes) AS bytes,
+       CASE WHEN content_type = 'application/json' THEN convert_from(bytes, 'UTF8') END AS json
+  FROM signals;
+
+CREATE VIEW steps_view AS
+SELECT execution, number, name, occurrence, kind, attempt, as_time(started_at) AS started_at,
+       as_time(ended_at) AS ended_at, content_type, octet_length(bytes) AS bytes,
+       CASE WHEN content_type = 'application/json' THEN convert_from(bytes, 'UTF8') END AS json
+  FROM steps;
+
+CREATE VIEW frames_view AS
+SELECT execution, attempt, number, as_time(at) AS at, kind, mode, octet_length(bytes) AS bytes,
+       encode(bytes, 'escape') AS text
+  FROM frames;
+
 CREATE VIEW commits_view AS
 SELECT partition, number, id, as_time(at_ms) AS at, next_event, as_time(sweep_at) AS sweep_at,
        coalesce(octet_length(executions) / 16, 0) AS executions, others
