@@ -321,9 +321,15 @@ impl Execution {
         }
     }
 
-    /// Whether nobody will look at it to decide anything. The end of a member matters to its flow.
+    /// Whether nobody will look at it to decide anything. The end of a member matters to its flow, that of a parent to
+    /// the children it has left behind.
     pub fn is_over(&self) -> bool {
-        self.end().is_some() && self.spec.member.is_none()
+        self.end().is_some() && self.spec.member.is_none() && !self.has_children()
+    }
+
+    /// Whether child executions of it have not ended.
+    pub fn has_children(&self) -> bool {
+        self.mailbox().is_some_and(|mailbox| !mailbox.children.is_empty())
     }
 
     pub fn attempt_number(&self) -> u32 {

@@ -17,6 +17,21 @@ pub struct DedupKey {
     pub key: Box<str>,
 }
 
+/// Keys of signals are kept beside those of submissions, under a prefix that none of those has.
+const OF_SIGNAL: &str = "\u{1}signal/";
+
+impl DedupKey {
+    /// The key of a signal to an execution.
+    pub fn of_signal(namespace: Namespace, execution: ExecutionId, key: &str) -> DedupKey {
+        DedupKey { namespace, key: format!("{OF_SIGNAL}{execution}/{key}").into_boxed_str() }
+    }
+
+    /// Whether it is the key of a signal. Such a key may outlive its execution by the rest of its day.
+    pub fn is_of_signal(&self) -> bool {
+        self.key.starts_with(OF_SIGNAL)
+    }
+}
+
 /// What an idempotency key stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dedup {

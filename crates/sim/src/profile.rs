@@ -60,6 +60,8 @@ pub struct Profile {
     pub far: Ms,
     /// The pause between two things that are done about flows, at most; absent where there are no flows.
     pub flow_ms: Option<Ms>,
+    /// How much of what workers and clients do is about suspensions, signals, steps, children and output.
+    pub mail: Rate,
     /// Everybody commits to one partition, as fast as they can, and nothing fails.
     pub contest: bool,
 }
@@ -138,6 +140,7 @@ impl Profile {
             drift_ppm: *rng.pick(&[0, 200, 20_000]),
             far: 1,
             flow_ms: None,
+            mail: 0,
             contest: false,
         }
     }
@@ -151,6 +154,20 @@ impl Profile {
         let limits = Arc::make_mut(&mut self.limits);
         // Small, so that cascades and walks through members take many commits.
         limits.cascade_edges_max = *rng.pick(&[1, 2, 3, 8, 60]);
+    }
+
+    /// Gives half of the seeds suspensions, signals, steps, children and output. Drawn apart, so that everything else
+    /// about a seed stays as it is.
+    pub fn draw_mail(&mut self, rng: &mut Rng) {
+        if self.contest || rng.chance(5_000) {
+            return;
+        }
+        self.mail = rng.range(1_000, 6_000) as Rate;
+        let limits = Arc::make_mut(&mut self.limits);
+        // Small, so that frames and signals meet their limits.
+        limits.frames_kept_max = *rng.pick(&[3, 10, 10_000]);
+        limits.best_effort_ms = rng.range(500, 5_000);
+        limits.frame_retention_ms = rng.range(5_000, 20_000);
     }
 
     /// Puts one server far away from the store, in some seeds in a contest with others that are near. Drawn

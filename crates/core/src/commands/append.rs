@@ -152,3 +152,137 @@ pub(super) fn trim(ws: &mut Workspace, now: Ms, execution: ExecutionId) -> Resul
     ws.put_stream(stream);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    fn next(reply: Reply) -> u64 {
+        match reply {
+            Reply::Appended { next, .. } => next,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn numbers(bench: &Bench) -> Vec<(u32, u64)> {
+        bench.store.frames.keys().map(|(_, attempt, number)| (*attempt, *number)).collect()
+    }
+
+    fn summary(fence: Fence, first: u64, patch: &str) -> Append {
+        let mut append = append(fence, first, 1);
+        append.frames[0].mode = FrameMode::Summary;
+        append.frames[0].bytes = patch.to_owned().into_bytes().into();
+        append
+    }
+
+    #[test]
+    fn frames_are_in_order_an_overlap_is_dropped_and_a_gap_refused() {
+        for memory in [Memory::Everything, Memory::Nothing] {
+            let mut bench = Bench::new();
+            bench.memory = memory;
+            let fence = bench.active();
+            assert_eq!(next(bench.ok(append(fence, 1, 2))), 3);
+            assert_eq!(next(bench.ok(append(fence, 1, 2))), 3, "sent again");
+            assert_eq!(next(bench.ok(append(fence, 2, 3))), 5);
+            assert_eq!(bench.refused(append(fence, 6, 1)), Rejection::FrameGap { first: 6, expected: 5 });
+            assert_eq!(numbers(&bench), [(1, 1), (1, 2), (1, 3), (1, 4)]);
+        }
+    }
+
+    #[test]
+    fn a_new_attempt_has_a_stream_of_its_own_and_the_old_worker_is_refused() {
+        let mut bench = Bench::new();
+        let first = bench.active();
+        bench.ok(append(first, 1, 2));
+        bench.ok(fail(first));
+        bench.pass(1_000);
+        let second = bench.claim();
+        assert_eq!(bench.refused(append(first, 3, 1)).code(), "already_ended");
+        assert_eq!(next(bench.ok(append(second, 1, 1))), 2);
+        assert_eq!(numbers(&bench), [(1, 1), (1, 2), (2, 1)]);
+    }
+
+    #[test]
+    fn an_attempt_that_was_suspended_goes_on_where_it_was() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.ok(append(fence, 1, 2));
+        bench.ok(suspend(fence));
+        bench.ok(signal(fence.execution, "go"));
+        let fence = bench.claim();
+        assert_eq!(next(bench.ok(append(fence, 3, 1))), 4);
+    }
+
+    #[test]
+    fn the_newest_frames_are_kept() {
+        let limits = Limits { frames_kept_max: 3, ..Limits::default() };
+        let mut bench = Bench::of(crate::id::PartitionId(0), 1, limits);
+        let fence = bench.active();
+        bench.ok(append(fence, 1, 5));
+        assert_eq!(numbers(&bench), [(1, 3), (1, 4), (1, 5)]);
+        bench.ok(append(fence, 6, 1));
+        assert_eq!(numbers(&bench), [(1, 4), (1, 5), (1, 6)]);
+    }
+
+    #[test]
+    fn best_effort_frames_go_soon_and_others_when_they_are_old() {
+        let mut bench = Bench::new();
+        let fence = bench.active_with(|it| it.policy.lease_ms = 24 * 3_600_000);
+        let mut frames = append(fence, 1, 2);
+        frames.frames[0].mode = FrameMode::BestEffort;
+        bench.ok(frames);
+        bench.pass(59_999);
+        assert_eq!(numbers(&bench), [(1, 1), (1, 2)]);
+        bench.pass(1);
+        assert_eq!(numbers(&bench), [(1, 2)]);
+        bench.ok(suspend(fence));
+        bench.ok(hold(fence.execution));
+        bench.pass(7 * 24 * 3_600_000);
+        assert_eq!(numbers(&bench), []);
+        assert_eq!(bench.store.streams[&fence.execution].trim_at, None);
+    }
+
+    #[test]
+    fn a_summary_is_a_document_with_a_version() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.ok(summary(fence, 1, r#"{"done":1,"of":3}"#));
+        bench.ok(summary(fence, 2, r#"{"done":2,"of":null}"#));
+        bench.ok(summary(fence, 2, r#"{"done":2,"of":null}"#));
+        let kept = bench.store.streams[&fence.execution].summary.clone().unwrap();
+        assert_eq!((kept.version, kept.document.get()), (2, r#"{"done":2}"#));
+        let before = bench.store.clone();
+        let refused = bench.refused(summary(fence, 3, "{")).to_string();
+        assert!(refused.starts_with("patch is not JSON"), "{refused}");
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(17), "}".repeat(17));
+        assert_eq!(bench.refused(summary(fence, 3, &deep)).to_string(), "patch is nested deeper than 16");
+        assert_eq!(bench.store, before, "nothing of it is kept");
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused_and_the_frame_is_named() {
+        let fence = Bench::new().active();
+        let limits = Limits { frame_bytes_max: 0, ..Limits::default() };
+        let problem = |append: &Append, limits: &Limits| append.validate(limits).unwrap_err().to_string();
+        let refused = problem(&append(fence, 1, 2), &limits);
+        assert_eq!(refused, "frames[0] has 1 bytes; allowed are at most 0");
+        assert!(problem(&append(fence, 0, 2), &Limits::default()).starts_with("first is 0"));
+        assert!(problem(&append(fence, 1, 0), &Limits::default()).starts_with("frames is 0"));
+        assert!(problem(&append(fence, 1, 1_001), &Limits::default()).starts_with("frames is 1001"));
+    }
+
+    #[test]
+    fn a_stream_goes_with_its_execution() {
+        for memory in [Memory::Everything, Memory::Nothing] {
+            let mut bench = Bench::new();
+            bench.memory = memory;
+            let fence = bench.active();
+            bench.ok(append(fence, 1, 2));
+            bench.ok(complete(fence));
+            bench.ok(remove(fence.execution));
+            assert!(bench.store.frames.is_empty() && bench.store.streams.is_empty());
+            assert!(!bench.store.agenda.keys().any(|key| key.subject.kind() == "frames"));
+        }
+    }
+}

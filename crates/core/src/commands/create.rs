@@ -107,6 +107,10 @@ impl Create {
                 );
             }
             check_text("idempotency_key", key, limits.idempotency_key_bytes_max)?;
+            if key.starts_with('\u{1}') {
+                let problem = "begins with a U+0001 character; remove it";
+                return Err(Invalid::new("idempotency_key", problem).into());
+            }
             if self.id.route() != Route::of_key(&self.namespace, key) {
                 let problem = "does not carry the route of its idempotency key; leave the id to the SDK";
                 return Err(Invalid::new("id", problem).into());

@@ -155,8 +155,7 @@ impl Fire {
     /// Cancels children that an ended execution has left behind.
     fn children(&self, ws: &mut Workspace, now: Ms, id: ExecutionId) -> Decision {
         let parent = ws.execution(id)?;
-        let left = |it: &Execution| it.mailbox().is_some_and(|mailbox| !mailbox.children.is_empty());
-        let ended_at = parent.filter(|it| left(it)).and_then(|it| it.end()).map(|end| end.at);
+        let ended_at = parent.filter(|it| it.has_children()).and_then(|it| it.end()).map(|end| end.at);
         if ended_at != Some(self.entry.due) {
             return self.stray(ws);
         }

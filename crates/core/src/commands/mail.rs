@@ -88,11 +88,14 @@ pub(super) fn open(
 
 /// Why a waitpoint takes nothing from this source, if it does not.
 pub(super) fn refusal(waitpoint: &Waitpoint, source: Option<&str>) -> Option<Ignored> {
+    if source.is_none() && waitpoint.asks_for_source() {
+        return Some(Ignored::NoSource);
+    }
     let listed = |source: &str| waitpoint.approvers.iter().any(|it| **it == *source);
     if !waitpoint.approvers.is_empty() && !source.is_some_and(listed) {
         return Some(Ignored::NotAnApprover);
     }
-    if waitpoint.requester.is_some() && (source.is_none() || waitpoint.requester.as_deref() == source) {
+    if waitpoint.requester.is_some() && waitpoint.requester.as_deref() == source {
         return Some(Ignored::OwnRequest);
     }
     None

@@ -87,3 +87,65 @@ impl RecordSteps {
         Ok(Reply::Noted { cancel })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn a_step_is_kept_for_every_later_attempt() {
+        for memory in [Memory::Everything, Memory::Nothing] {
+            let mut bench = Bench::new();
+            bench.memory = memory;
+            let first = bench.active();
+            bench.ok(record_step(first, "one", 0));
+            bench.ok(record_step(first, "two", 1));
+            let commits = bench.store.log.len();
+            bench.ok(record_step(first, "two", 1));
+            assert_eq!(bench.store.steps.len(), 2, "recorded again it replaces itself");
+            assert_eq!(bench.store.log.len(), commits + 1);
+            assert_eq!(bench.store.log.last().unwrap().len(), 0, "and its execution is not written");
+            bench.ok(fail(first));
+            bench.pass(1_000);
+            let second = bench.claim();
+            assert!(bench.get(first.execution).live.stepped);
+            assert_eq!(bench.refused(record_step(first, "three", 2)).code(), "already_ended");
+            bench.ok(complete(second));
+            bench.ok(replay(first.execution));
+            assert_eq!(bench.store.steps.len(), 2, "a replay keeps them");
+        }
+    }
+
+    #[test]
+    fn what_a_step_took_is_told_on_the_clock_of_the_store() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        bench.pass(100);
+        bench.ok(record_step(fence, "one", 0));
+        let step = bench.store.steps.values().next().unwrap();
+        assert_eq!((step.started_at, step.ended_at), (bench.now - 3, bench.now));
+    }
+
+    #[test]
+    fn steps_that_differ_from_what_was_recorded_are_told() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        let missing = vec![StepName::parse("gone").unwrap()];
+        let drift = Drift { missing, ..Drift::default() };
+        bench.ok(RecordSteps { fence, steps: Vec::new(), drift });
+        assert_eq!(bench.facts(fence.execution).last(), Some(&"steps_drifted"));
+        assert!(!bench.get(fence.execution).live.stepped);
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused_and_the_step_is_named() {
+        let limits = Limits { result_bytes_max: 2, steps_max: 5, ..Limits::default() };
+        let fence = Bench::new().active();
+        let refused = record_step(fence, "one", 0).validate(&limits).unwrap_err().to_string();
+        assert_eq!(refused, "result of step one has 5 bytes; allowed are at most 2");
+        let limits = Limits { steps_max: 5, ..Limits::default() };
+        let refused = record_step(fence, "one", 6).validate(&limits).unwrap_err().to_string();
+        assert_eq!(refused, "step number is 6; allowed are 0 to 5");
+    }
+}

@@ -1,6 +1,7 @@
 //! Remove one ended execution with its payloads and attempts, before retention would.
 
 use super::Decision;
+use super::start_child::cancel_children;
 use crate::Ms;
 use crate::event::Fact;
 use crate::id::ExecutionId;
@@ -33,6 +34,7 @@ impl Remove {
                 ws.put_dedup(key, None);
             }
         }
+        while cancel_children(ws, now, self.execution)? {}
         ws.know_stream(self.execution)?;
         ws.emit(&current, now, Fact::Removed);
         ws.purge_execution(self.execution);

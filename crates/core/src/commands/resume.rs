@@ -35,3 +35,25 @@ impl Resume {
         Ok(Reply::Changed(ws.require(self.execution)?.clone()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Suspend;
+    use super::super::testing::*;
+    use super::*;
+    use crate::suspension::Condition;
+
+    #[test]
+    fn an_operator_ends_any_suspension_and_only_that() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        assert_eq!(bench.refused(resume(fence.execution)).code(), "not_suspended");
+        bench.ok(Suspend::new(fence, Condition::Operator));
+        bench.ok(signal(fence.execution, "go"));
+        assert_eq!(bench.state(fence.execution).0, "suspended", "no signal ends it");
+        bench.ok(resume(fence.execution));
+        let mailbox = bench.get(fence.execution).mailbox().unwrap();
+        assert_eq!(mailbox.resumption.as_ref().unwrap().by, ResumedBy::Operator);
+        assert_eq!(bench.claim().attempt, 1);
+    }
+}

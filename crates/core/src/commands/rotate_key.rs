@@ -63,3 +63,39 @@ fn put(ws: &mut Workspace, key: SigningKey, now: Ms) -> Vec<Delivery> {
     ws.put_signing_key(key.clone());
     ws.broadcast(Message::Key(key), now)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use crate::id::PartitionId;
+
+    #[test]
+    fn a_rotation_retires_older_keys_after_the_grace_and_goes_to_every_partition() {
+        let mut bench = Bench::of(PartitionId(0), 3, Limits::default());
+        bench.ok(rotate_key(1, 0));
+        let Reply::Key { key, deliveries } = bench.ok(rotate_key(2, 5_000)) else { panic!() };
+        assert_eq!((key.id, key.retires_at), (2, None));
+        assert_eq!(deliveries.len(), 4, "the new key and what became of the old one, to two others");
+        assert_eq!(bench.store.signing_keys[&1].retires_at, Some(bench.now + 5_000));
+        let events = bench.store.events.iter().filter(|event| event.fact.word() == "key_rotated");
+        assert_eq!(events.count(), 2);
+        // A shorter grace cuts the older one short, a longer one does not give it back.
+        bench.ok(rotate_key(3, 100_000));
+        assert_eq!(bench.store.signing_keys[&1].retires_at, Some(bench.now + 5_000));
+        bench.ok(rotate_key(4, 0));
+        assert_eq!(bench.store.signing_keys[&1].retires_at, Some(bench.now));
+    }
+
+    #[test]
+    fn the_first_key_is_made_once_and_the_same_again_is_no_news() {
+        let mut bench = Bench::new();
+        let first = RotateKey { if_none: true, ..rotate_key(1, 0) };
+        bench.ok(first);
+        let second = RotateKey { if_none: true, ..rotate_key(2, 0) };
+        let Reply::Key { key, .. } = bench.ok(second) else { panic!() };
+        assert_eq!(key.id, 1);
+        bench.ok(rotate_key(1, 0));
+        assert_eq!(bench.store.signing_keys.len(), 1);
+    }
+}

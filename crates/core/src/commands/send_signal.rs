@@ -18,9 +18,6 @@ use crate::reply::Reply;
 use crate::suspension::{Arrived, Digest, Effect, Ignored, ResumedBy, Signal, Token, WaitpointId};
 use crate::workspace::{Stop, Workspace};
 
-/// Keys of signals are kept beside those of submissions, under a prefix that none of those can have.
-const KEY_PREFIX: &str = "\u{1}signal/";
-
 /// Where a signal goes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum To {
@@ -196,7 +193,236 @@ impl SendSignal {
 
     fn dedup_key(&self, execution: &Execution) -> Option<DedupKey> {
         let key = self.key.as_deref()?;
-        let key = format!("{KEY_PREFIX}{}/{key}", execution.id).into_boxed_str();
-        Some(DedupKey { namespace: execution.spec.namespace.clone(), key })
+        Some(DedupKey::of_signal(execution.spec.namespace.clone(), execution.id, key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::{NewWaitpoint, OpenWaitpoint, Suspend};
+    use super::*;
+    use crate::execution::Fence;
+    use crate::suspension::{Condition, Distinct, Match, TokenText};
+
+    fn effect(reply: Reply) -> &'static str {
+        match reply {
+            Reply::Signalled { effect: Effect::Ignored(why), .. } => why.word(),
+            Reply::Signalled { effect, .. } => effect.word(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn at(fence: Fence, number: u32, source: &str) -> SendSignal {
+        let to = To::Waitpoint(WaitpointId { execution: fence.execution, number });
+        SendSignal { source: Some(source.into()), ..SendSignal::new(to) }
+    }
+
+    fn with_token(text: &str) -> SendSignal {
+        SendSignal::new(To::Token(text.parse().unwrap()))
+    }
+
+    /// A lease with a waitpoint, and the token of it.
+    fn waitpoint(bench: &mut Bench, edit: impl FnOnce(&mut NewWaitpoint)) -> (Fence, TokenText) {
+        if bench.ws.newest_key().is_none() {
+            bench.ok(rotate_key(1, 0));
+        }
+        let fence = bench.active();
+        let mut open = open_waitpoint(fence, "board");
+        edit(&mut open.waitpoint);
+        open.validate(&bench.ws.limits).unwrap();
+        let Reply::WaitpointOpened { token: Some(token), .. } = bench.ok(open) else { panic!() };
+        (fence, token)
+    }
+
+    #[test]
+    fn a_signal_says_what_it_did() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        let id = fence.execution;
+        assert_eq!(effect(bench.ok(signal(id, "go"))), "buffered");
+        let two = vec![Match::named(signal_name("go"))];
+        let condition = Condition::Count { n: 3, distinct: Distinct::Signals, of: two };
+        bench.ok(Suspend::new(fence, condition));
+        assert_eq!(effect(bench.ok(signal(id, "other"))), "buffered");
+        assert_eq!(effect(bench.ok(signal(id, "go"))), "counted");
+        let keyed = SendSignal { key: Some("k".into()), ..signal(id, "go") };
+        assert_eq!(effect(bench.ok(keyed.clone())), "satisfied");
+        assert_eq!(effect(bench.ok(keyed)), "duplicate");
+        assert_eq!(bench.store.signals.len(), 4);
+        let fence = bench.claim();
+        bench.ok(complete(fence));
+        assert_eq!(bench.refused(signal(id, "go")).code(), "terminal");
+        let nobody = bench.next_id();
+        assert_eq!(bench.refused(signal(nobody, "go")).code(), "not_found");
+    }
+
+    #[test]
+    fn a_key_counts_for_a_day_and_for_one_execution() {
+        let mut bench = Bench::new();
+        let (one, other) = (bench.create(), bench.create());
+        let keyed = |id| SendSignal { key: Some("k".into()), ..signal(id, "go") };
+        assert_eq!(effect(bench.ok(keyed(one))), "buffered");
+        assert_eq!(effect(bench.ok(keyed(other))), "buffered");
+        bench.pass(24 * 3_600_000 - 1);
+        assert_eq!(effect(bench.ok(keyed(one))), "duplicate");
+        bench.pass(1);
+        assert_eq!(effect(bench.ok(keyed(one))), "buffered");
+    }
+
+    #[test]
+    fn a_waitpoint_takes_only_what_it_allows() {
+        let mut bench = Bench::new();
+        let (fence, _) = waitpoint(&mut bench, |it| {
+            it.approvers = vec!["ann".into(), "bob".into(), "cy".into()];
+            it.requester = Some("cy".into());
+            it.distinct_sources = true;
+            it.digest = Some(Digest([7; 32]));
+        });
+        let nameless = SendSignal { source: None, ..at(fence, 1, "ann") };
+        assert_eq!(effect(bench.ok(nameless)), "no_source");
+        assert_eq!(effect(bench.ok(at(fence, 1, "eve"))), "not_an_approver");
+        assert_eq!(effect(bench.ok(at(fence, 1, "cy"))), "own_request");
+        let other = SendSignal { digest: Some(Digest([8; 32])), ..at(fence, 1, "ann") };
+        assert_eq!(effect(bench.ok(other)), "other_action");
+        let same = SendSignal { digest: Some(Digest([7; 32])), ..at(fence, 1, "ann") };
+        assert_eq!(effect(bench.ok(same)), "buffered");
+        assert_eq!(effect(bench.ok(at(fence, 1, "ann"))), "same_source");
+        // The name of the waitpoint is no way around it.
+        let by_name =
+            |source: &str| SendSignal { source: Some(source.into()), ..signal(fence.execution, "board") };
+        assert_eq!(effect(bench.ok(by_name("eve"))), "not_an_approver");
+        assert_eq!(effect(bench.ok(by_name("ann"))), "same_source");
+        assert_eq!(bench.store.signals.len(), 1, "what is ignored is not kept");
+        let condition = Condition::Count { n: 2, distinct: Distinct::Sources, of: vec![Match::waitpoint(1)] };
+        bench.ok(Suspend::new(fence, condition));
+        assert_eq!(effect(bench.ok(by_name("bob"))), "satisfied");
+        assert_eq!(effect(bench.ok(at(fence, 1, "bob"))), "waitpoint_closed");
+        assert_eq!(bench.refused(at(fence, 2, "bob")).code(), "not_found");
+    }
+
+    #[test]
+    fn signals_by_name_that_came_before_their_waitpoint_go_through_it() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        for source in ["eve", "ann", "ann"] {
+            bench.ok(SendSignal { source: Some(source.into()), ..signal(fence.execution, "board") });
+        }
+        bench.ok(signal(fence.execution, "other"));
+        let mut open = open_waitpoint(fence, "board");
+        open.waitpoint.approvers = vec!["ann".into(), "bob".into()];
+        open.waitpoint.distinct_sources = true;
+        bench.ok(open);
+        let kept = bench.get(fence.execution).mailbox().unwrap().signals.clone();
+        let kept: Vec<_> = kept.iter().map(|it| (it.number, it.waitpoint)).collect();
+        assert_eq!(kept, [(2, Some(1)), (4, None)]);
+    }
+
+    #[test]
+    fn a_good_token_opens_its_waitpoint_until_it_expires() {
+        let mut bench = Bench::new();
+        let (fence, token) = waitpoint(&mut bench, |it| it.expires_in_ms = Some(5_000));
+        bench.ok(Suspend::new(fence, named("board")));
+        bench.jump(4_999);
+        assert_eq!(effect(bench.ok(with_token(token.reveal()))), "satisfied");
+        assert_eq!(effect(bench.ok(with_token(token.reveal()))), "waitpoint_closed", "it was used");
+        bench.jump(1);
+        assert_eq!(bench.refused(with_token(token.reveal())), Rejection::TokenRefused);
+    }
+
+    #[test]
+    fn every_wrong_token_gets_one_answer_and_leaves_nothing_behind() {
+        let mut bench = Bench::new();
+        let (fence, token) = waitpoint(&mut bench, |it| it.expires_in_ms = Some(60_000));
+        let (foreign, other) = waitpoint(&mut bench, |_| {});
+        let good = token.reveal();
+        let (head, mac) = good.rsplit_once('.').unwrap();
+        let flipped = if mac.starts_with('0') { "1" } else { "0" };
+        let unknown = bench.next_id();
+        let wrong = [
+            format!("{head}.{flipped}{}", &mac[1..]),
+            good.replacen("v1.1.", "v1.2.", 1),
+            good.replacen(&fence.execution.to_string(), &foreign.execution.to_string(), 1),
+            good.replacen(&fence.execution.to_string(), &unknown.to_string(), 1),
+            other.reveal().replacen(&foreign.execution.to_string(), &fence.execution.to_string(), 1),
+            good.replacen("-1.", "-2.", 1),
+        ];
+        let before = bench.store.clone();
+        for text in wrong {
+            assert_eq!(bench.refused(with_token(&text)), Rejection::TokenRefused, "{text}");
+        }
+        assert_eq!(bench.store, before);
+        bench.jump(60_000);
+        assert_eq!(bench.refused(with_token(good)), Rejection::TokenRefused, "expired");
+        assert_eq!(effect(bench.ok(with_token(other.reveal()))), "buffered");
+    }
+
+    #[test]
+    fn tokens_of_an_older_key_are_good_for_the_grace() {
+        let mut bench = Bench::new();
+        let (fence, old) = waitpoint(&mut bench, |_| {});
+        bench.ok(rotate_key(2, 10_000));
+        let Reply::WaitpointOpened { token: Some(new), .. } = bench.ok(super::super::IssueToken {
+            waitpoint: WaitpointId { execution: fence.execution, number: 1 },
+        }) else {
+            panic!()
+        };
+        assert_ne!(old.reveal(), new.reveal());
+        bench.jump(9_999);
+        assert_eq!(effect(bench.ok(with_token(old.reveal()))), "buffered");
+        bench.jump(1);
+        assert_eq!(bench.refused(with_token(old.reveal())), Rejection::TokenRefused);
+        assert_eq!(effect(bench.ok(with_token(new.reveal()))), "buffered");
+    }
+
+    #[test]
+    fn a_token_says_nothing_in_events_or_replies_that_are_printed() {
+        let mut bench = Bench::new();
+        let (fence, token) = waitpoint(&mut bench, |_| {});
+        let command = with_token(token.reveal());
+        let printed = format!("{command:?} {:?}", bench.run(command.clone()));
+        let events = serde_json::to_string(&bench.store.events).unwrap();
+        let record = serde_json::to_string(&bench.get(fence.execution).live).unwrap();
+        let mac = token.reveal().rsplit_once('.').unwrap().1;
+        for text in [&printed, &events, &record] {
+            assert!(!text.contains(mac) && !text.contains("0101010101"), "{text}");
+        }
+        assert!(events.contains(&token.fingerprint()));
+    }
+
+    #[test]
+    fn there_is_a_limit_to_what_one_execution_keeps() {
+        let mut bench =
+            Bench::of(crate::id::PartitionId(0), 1, Limits { signals_max: 2, ..Limits::default() });
+        let id = bench.create();
+        bench.ok(signal(id, "a"));
+        bench.ok(signal(id, "b"));
+        assert_eq!(bench.refused(signal(id, "c")).code(), "too_many_signals");
+    }
+
+    #[test]
+    fn what_is_too_large_or_nameless_is_refused() {
+        let limits = Limits::default();
+        let id = ExecutionId::from_parts(1, crate::id::Route(0), 1);
+        let large = SendSignal { payload: Payload::json(vec![b'x'; 65_537]), ..signal(id, "go") };
+        let problem = |signal: SendSignal| signal.validate(&limits).unwrap_err().to_string();
+        assert_eq!(problem(large), "payload has 65537 bytes; allowed are at most 65536");
+        assert!(problem(SendSignal::new(To::Execution(id))).starts_with("name is missing"));
+        assert!(problem(SendSignal { key: Some("".into()), ..signal(id, "go") }).contains("is empty"));
+        assert!(problem(SendSignal { source: Some("".into()), ..signal(id, "go") }).contains("empty name"));
+        assert!(problem(SendSignal { source: Some("a\0".into()), ..signal(id, "go") }).contains("U+0000"));
+    }
+
+    #[test]
+    fn a_waitpoint_under_a_step_is_opened_once() {
+        let mut bench = Bench::new();
+        bench.ok(rotate_key(1, 0));
+        let fence = bench.active();
+        let open = OpenWaitpoint { step: Some(step_place("ask", 1)), ..open_waitpoint(fence, "board") };
+        let first = bench.ok(open.clone());
+        assert_eq!(bench.ok(open), first);
+        assert_eq!((bench.store.waitpoints.len(), bench.store.steps.len()), (1, 1));
+        bench.ok(open_waitpoint(fence, "board"));
+        assert_eq!(bench.store.waitpoints.len(), 2, "without a step each call opens one");
     }
 }

@@ -84,8 +84,7 @@ pub(super) fn tell_parent(ws: &mut Workspace, now: Ms, child: ExecutionId) -> Re
     let mailbox = execution.mailbox_mut();
     mailbox.children.retain(|it| *it != child);
     if !over {
-        let (name, waitpoint, source) = (None, None, None);
-        mailbox.signals.push(Arrived { number: 0, name, waitpoint, source, child: Some(child) });
+        mailbox.signals.push(Arrived::child(child));
         go_on_if_met(ws, &mut execution, now);
     }
     ws.put_execution(execution, now);
@@ -96,6 +95,9 @@ pub(super) fn tell_parent(ws: &mut Workspace, now: Ms, child: ExecutionId) -> Re
 pub(super) fn cancel_children(ws: &mut Workspace, now: Ms, parent: ExecutionId) -> Result<bool, Stop> {
     let Some(current) = ws.execution(parent)?.cloned() else { return Ok(false) };
     let Some(mailbox) = current.mailbox() else { return Ok(false) };
+    if mailbox.children.is_empty() {
+        return Ok(false);
+    }
     let mut children = mailbox.children.clone();
     children.truncate(PER_STEP);
     let unknown = children.iter().filter_map(|id| match ws.execution(*id) {
@@ -122,4 +124,106 @@ pub(super) fn cancel_children(ws: &mut Workspace, now: Ms, parent: ExecutionId) 
     execution.mailbox_mut().children.retain(|it| !children.contains(it));
     ws.put_execution(execution, now);
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Suspend;
+    use super::super::testing::*;
+    use super::*;
+    use crate::suspension::Condition;
+
+    fn waits(bench: &Bench, fence: Fence) -> Suspend {
+        let child = bench.get(fence.execution).mailbox().unwrap().children[0];
+        Suspend { reason: Reason::WaitingForChild, ..Suspend::new(fence, Condition::Child(child)) }
+    }
+
+    #[test]
+    fn the_end_of_a_child_wakes_its_parent_in_the_same_commit() {
+        for memory in [Memory::Everything, Memory::Nothing] {
+            let mut bench = Bench::new();
+            bench.memory = memory;
+            let parent = bench.active();
+            let start = start_child(parent);
+            let child = start.create.id;
+            bench.ok(start.clone());
+            assert_eq!(bench.ok(start), Reply::Created { execution: child, existing: true });
+            bench.ok(waits(&bench, parent));
+            assert_eq!(bench.state(parent.execution), ("suspended", "waiting_for_child"));
+            let fence = bench.claim();
+            assert_eq!(fence.execution, child);
+            let commits = bench.store.log.len();
+            bench.ok(complete(fence));
+            assert_eq!(bench.store.log.len(), commits + 1);
+            assert_eq!(bench.state(parent.execution).0, "waiting");
+            let mailbox = bench.get(parent.execution).mailbox().unwrap();
+            assert_eq!(mailbox.resumption.as_ref().unwrap().children, [child]);
+            let again = bench.claim();
+            assert_eq!((again.execution, again.attempt), (parent.execution, 1));
+        }
+    }
+
+    #[test]
+    fn a_child_that_ended_before_counts_whenever_it_is_waited_for() {
+        let mut bench = Bench::new();
+        let parent = bench.active();
+        bench.ok(start_child(parent));
+        let wait = waits(&bench, parent);
+        let fence = bench.claim();
+        bench.ok(fail_fatally(fence));
+        bench.ok(wait.clone());
+        let parent = bench.claim();
+        bench.ok(Suspend { fence: parent, ..wait });
+        assert_eq!(bench.claim().execution, parent.execution, "also a second time");
+    }
+
+    #[test]
+    fn children_are_cancelled_when_their_parent_ends_before_them() {
+        let mut bench = Bench::new();
+        let parent = bench.active();
+        let start = start_child(parent);
+        bench.ok(start.clone());
+        let running = bench.claim();
+        bench.ok(start_child(running));
+        bench.ok(complete(parent));
+        assert_eq!(bench.state(running.execution).0, "active");
+        bench.pass(0);
+        assert_eq!(bench.state(running.execution), ("cancelled", "parent_ended"));
+        let grandchild = start_child(running).create.id;
+        assert_eq!(bench.state(grandchild), ("cancelled", "parent_ended"));
+        assert_eq!(bench.refused(complete(running)).code(), "lease_lost");
+    }
+
+    #[test]
+    fn removing_a_parent_leaves_no_child_behind() {
+        let mut bench = Bench::new();
+        let parent = bench.active();
+        let start = start_child(parent);
+        bench.ok(start.clone());
+        bench.ok(complete(parent));
+        bench.ok(remove(parent.execution));
+        assert_eq!(bench.state(start.create.id).0, "cancelled");
+    }
+
+    #[test]
+    fn an_id_that_is_not_its_child_is_refused() {
+        let mut bench = Bench::new();
+        let parent = bench.active();
+        let mut start = start_child(parent);
+        bench.ok(start.create.clone());
+        assert_eq!(bench.refused(start.clone()).code(), "idempotency_mismatch");
+        start.create.id = ExecutionId::from_parts(START, crate::id::Route(5), 9);
+        let refused = start.validate(&Limits::default()).unwrap_err().to_string();
+        assert!(refused.starts_with("id does not carry the route of its parent"), "{refused}");
+    }
+
+    #[test]
+    fn there_is_a_limit_to_children_at_once() {
+        let mut bench =
+            Bench::of(crate::id::PartitionId(0), 1, Limits { children_max: 1, ..Limits::default() });
+        let parent = bench.active();
+        bench.ok(start_child(parent));
+        let other = StartChild { create: bench.submission(), ..start_child(parent) };
+        assert_eq!(bench.refused(other).code(), "too_many_children");
+    }
 }

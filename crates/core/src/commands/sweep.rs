@@ -37,6 +37,11 @@ pub(super) fn sweep(ws: &mut Workspace, now: Ms) -> Decision {
         if let Some(execution) = ws.execution(entry.execution)?.cloned()
             && execution.end().is_some_and(|end| end.remove_at <= now)
         {
+            // Its children go before it.
+            if execution.has_children() {
+                ws.sweep_by(now + PAUSE_MS);
+                continue;
+            }
             ws.emit(&execution, now, Fact::Removed);
             ws.purge_execution(entry.execution);
             // The last events of all would otherwise be nobody's business.

@@ -158,6 +158,17 @@ impl Condition {
         }
     }
 
+    /// The children it waits for.
+    pub fn children(&self) -> Vec<ExecutionId> {
+        match self {
+            Condition::Child(id) => vec![*id],
+            Condition::AllOf(all) | Condition::AnyOf(all) => {
+                all.iter().flat_map(|it| it.children()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether it speaks of a waitpoint, by number or by name.
     pub fn is_about(&self, number: u32, name: Option<&SignalName>) -> bool {
         let about = |it: &Match| match (it.waitpoint, &it.name) {
@@ -244,4 +255,175 @@ impl Mark<'_> {
 
 fn first(arrived: &[Arrived], fits: impl Fn(&Arrived) -> bool) -> Option<BTreeSet<usize>> {
     arrived.iter().position(fits).map(|at| BTreeSet::from([at]))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::id::Route;
+
+    fn name(name: &str) -> SignalName {
+        SignalName::parse(name).unwrap()
+    }
+
+    fn child(n: u64) -> ExecutionId {
+        ExecutionId::from_parts(1, Route(0), n)
+    }
+
+    /// Says in the plainest way whether all that a condition asks for is there.
+    fn oracle(condition: &Condition, arrived: &[Arrived]) -> bool {
+        let fits = |it: &Match, signal: &Arrived| {
+            let named = it.name.is_none() || it.name == signal.name;
+            let at = it.waitpoint.is_none() || it.waitpoint == signal.waitpoint;
+            signal.child.is_none() && named && at
+        };
+        match condition {
+            Condition::Signal(it) => arrived.iter().any(|signal| fits(it, signal)),
+            Condition::Child(id) => arrived.iter().any(|signal| signal.child == Some(*id)),
+            Condition::AllOf(all) => all.iter().all(|it| oracle(it, arrived)),
+            Condition::AnyOf(all) => all.iter().any(|it| oracle(it, arrived)),
+            Condition::Count { n, distinct, of } => {
+                let mut marks = Vec::new();
+                for signal in arrived.iter().filter(|it| it.child.is_none()) {
+                    if !of.is_empty() && !of.iter().any(|it| fits(it, signal)) {
+                        continue;
+                    }
+                    marks.extend(match distinct {
+                        Distinct::Signals => Some(format!("{}", signal.number)),
+                        Distinct::Waitpoints => signal.waitpoint.map(|it| format!("{it}")),
+                        Distinct::Sources => signal.source.as_ref().map(|it| it.to_string()),
+                    });
+                }
+                marks.sort();
+                marks.dedup();
+                marks.len() >= *n as usize
+            }
+            Condition::Operator | Condition::Time => false,
+        }
+    }
+
+    fn matches() -> impl Strategy<Value = Match> {
+        let names = prop::option::of(prop::sample::select(vec!["a", "b"]).prop_map(name));
+        (names, prop::option::of(1..4u32)).prop_map(|(name, waitpoint)| Match { name, waitpoint })
+    }
+
+    fn condition() -> impl Strategy<Value = Condition> {
+        let distinct = prop::sample::select(vec![Distinct::Signals, Distinct::Sources, Distinct::Waitpoints]);
+        let leaf = prop_oneof![
+            4 => matches().prop_map(Condition::Signal),
+            1 => (0..2u64).prop_map(|n| Condition::Child(child(n))),
+            4 => (1..4u32, distinct, prop::collection::vec(matches(), 0..3))
+                .prop_map(|(n, distinct, of)| Condition::Count { n, distinct, of }),
+        ];
+        leaf.prop_recursive(3, 12, 3, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 1..4).prop_map(Condition::AllOf),
+                prop::collection::vec(inner, 1..4).prop_map(Condition::AnyOf),
+            ]
+        })
+    }
+
+    fn arrived() -> impl Strategy<Value = Vec<Arrived>> {
+        let names = prop::option::of(prop::sample::select(vec!["a", "b"]).prop_map(name));
+        let sources = prop::option::of(prop::sample::select(vec!["ann", "bob", "cy"]).prop_map(Box::from));
+        let signal = (names, prop::option::of(1..4u32), sources, prop::option::weighted(0.15, 0..2u64));
+        prop::collection::vec(signal, 0..8).prop_map(|all| {
+            let numbered = all.into_iter().zip(1..);
+            let arrived = numbered.map(|((name, waitpoint, source, ended), number)| match ended {
+                Some(n) => Arrived::child(child(n)),
+                None => Arrived { number, name, waitpoint, source, child: None },
+            });
+            arrived.collect()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+
+        #[test]
+        fn what_is_met_is_what_a_plain_reading_says(condition in condition(), arrived in arrived()) {
+            for count in 0..=arrived.len() {
+                let some = &arrived[..count];
+                let met = condition.met_by(some);
+                prop_assert_eq!(met.is_some(), oracle(&condition, some));
+                let Some(met) = met else { continue };
+                let used: Vec<Arrived> = met.iter().map(|at| some[*at].clone()).collect();
+                prop_assert!(oracle(&condition, &used), "what is used is enough");
+                prop_assert!(used.iter().all(|it| condition.wants(it)), "and nothing else is used");
+                prop_assert_eq!(condition.met_by(&arrived).is_some(), true, "more never takes it back");
+            }
+        }
+
+        #[test]
+        fn what_has_been_met_could_be_met(condition in condition(), arrived in arrived()) {
+            let children = vec![child(0), child(1)];
+            let mailbox = Mailbox { signals: arrived.clone(), children, ..Mailbox::default() };
+            if condition.met_by(&arrived).is_some() {
+                prop_assert!(condition.can_be_met(&mailbox));
+            }
+        }
+
+        #[test]
+        fn a_condition_reads_back_from_its_text(condition in condition()) {
+            let text = serde_json::to_string(&condition).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Condition>(&text).unwrap(), condition);
+        }
+    }
+
+    #[test]
+    fn what_is_used_is_the_oldest_that_is_enough() {
+        let signal = |number, of: &str, source: &str| Arrived {
+            number,
+            name: Some(name(of)),
+            waitpoint: None,
+            source: Some(source.into()),
+            child: None,
+        };
+        let arrived =
+            [signal(1, "b", "ann"), signal(2, "a", "ann"), signal(3, "a", "ann"), signal(4, "a", "bob")];
+        let one = |of| Condition::Signal(Match::named(name(of)));
+        let two = |distinct| Condition::Count { n: 2, distinct, of: vec![Match::named(name("a"))] };
+        let cases = [
+            (one("a"), vec![1]),
+            (Condition::Signal(Match::default()), vec![0]),
+            (Condition::AllOf(vec![one("a"), one("b")]), vec![0, 1]),
+            (Condition::AnyOf(vec![one("a"), one("b")]), vec![1]),
+            (two(Distinct::Signals), vec![1, 2]),
+            (two(Distinct::Sources), vec![1, 3]),
+        ];
+        for (condition, used) in cases {
+            let met: Vec<usize> = condition.met_by(&arrived).unwrap().into_iter().collect();
+            assert_eq!(met, used, "{condition:?}");
+        }
+        assert_eq!(two(Distinct::Waitpoints).met_by(&arrived), None, "none came through a waitpoint");
+    }
+
+    #[test]
+    fn conditions_that_make_no_sense_are_refused_with_the_reason() {
+        let one = || Condition::Signal(Match::default());
+        let nested = |depth: usize| (0..depth).fold(one(), |inner, _| Condition::AllOf(vec![inner]));
+        let count = |n, of| Condition::Count { n, distinct: Distinct::Waitpoints, of };
+        assert_eq!(nested(3).validate(), Ok(()));
+        let cases = [
+            (nested(4), "is nested deeper than 4"),
+            (Condition::AllOf(vec![]), "has an all_of or any_of of nothing; give at least one condition"),
+            (Condition::AnyOf(vec![]), "has an all_of or any_of of nothing; give at least one condition"),
+            (count(0, vec![]), "counts to 0; allowed are 1 to 10000"),
+            (count(10_001, vec![]), "counts to 10001; allowed are 1 to 10000"),
+            (
+                count(2, vec![Match::waitpoint(1), Match::waitpoint(1)]),
+                "can never be met: it counts 2 waitpoints and names fewer",
+            ),
+            (
+                Condition::AnyOf(vec![one(), Condition::Operator]),
+                "has operator or time inside another condition; they stand alone",
+            ),
+            (Condition::AllOf((0..256).map(|_| one()).collect()), "has more than 256 parts"),
+        ];
+        for (condition, problem) in cases {
+            assert_eq!(condition.validate().unwrap_err().problem, problem, "{condition:?}");
+        }
+    }
 }

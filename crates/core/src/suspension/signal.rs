@@ -25,6 +25,13 @@ pub struct Arrived {
     pub child: Option<ExecutionId>,
 }
 
+impl Arrived {
+    /// The end of a child execution.
+    pub fn child(id: ExecutionId) -> Arrived {
+        Arrived { number: 0, name: None, waitpoint: None, source: None, child: Some(id) }
+    }
+}
+
 /// A signal as it is kept with its execution. Written once, never changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signal {
@@ -42,8 +49,8 @@ pub struct Signal {
 words!(
     /// Why a signal was not taken.
     Ignored {
-        Ended = "execution_ended",
         Closed = "waitpoint_closed",
+        NoSource = "no_source",
         NotAnApprover = "not_an_approver",
         OwnRequest = "own_request",
         SameSource = "same_source",

@@ -148,6 +148,13 @@ impl Workspace {
             let own = |subject| matches!(subject, Subject::Members(id) if flows.contains(&id));
             self.agenda.forget(|key| own(key.subject));
         }
+        let streams = missed.streams.iter().map(|(id, _)| *id);
+        let streams: FxHashSet<ExecutionId> =
+            streams.filter(|id| matches!(self.streams.get(id), Known::Unknown)).collect();
+        if !streams.is_empty() {
+            let own = |subject| matches!(subject, Subject::Frames(id) if streams.contains(&id));
+            self.agenda.forget(|key| own(key.subject));
+        }
         if changed.is_empty() {
             return;
         }

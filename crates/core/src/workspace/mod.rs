@@ -626,8 +626,7 @@ fn agenda_keys(execution: &Execution) -> [Option<AgendaKey>; 3] {
     let timer = execution.live.timer.map(|due| AgendaKey { due, subject: Subject::Timer(execution.id) });
     let passing = execution.node().and_then(|node| node.passing);
     let subject = Subject::Cascade(execution.id);
-    let orphans = execution.mailbox().is_some_and(|mailbox| !mailbox.children.is_empty());
-    let left = execution.end().filter(|_| orphans);
+    let left = execution.end().filter(|_| execution.has_children());
     let children = left.map(|end| AgendaKey { due: end.at, subject: Subject::Children(execution.id) });
     [timer, passing.map(|passing| AgendaKey { due: passing.since, subject }), children]
 }

@@ -29,6 +29,14 @@ fn check_workspace(ws: &Workspace, stored: &Mirror) -> Check {
             ensure!(cached == Some(*it), "{key:?} stands for {cached:?} and not {it:?}");
         }
     }
+    for (id, it) in &stored.streams {
+        if let Ok(cached) = ws.stream(*id) {
+            ensure!(cached == Some(it), "the stream of {id} is\n  {cached:?}\n  and not {it:?}");
+        }
+    }
+    for (id, key) in &stored.signing_keys {
+        ensure!(ws.signing_key(*id) == Some(key), "key {id} is {:?} and not {key:?}", ws.signing_key(*id));
+    }
     for (name, lane) in &stored.lanes {
         ensure!(ws.lane(name) == *lane, "lane {name} is {:?} and not {lane:?}", ws.lane(name));
     }

@@ -52,6 +52,7 @@ pub fn check_record(mirror: &Mirror, it: &Execution, life: &Life) -> Check {
         let result = PayloadKey { execution: id, slot: Slot::Result };
         ensure!(mirror.payloads.contains(&result), "{id} has no result");
     }
+    super::mail::check_mailbox(mirror, it)?;
     check_attempts(mirror, it)
 }
 
@@ -74,11 +75,12 @@ fn check_attempts(mirror: &Mirror, it: &Execution) -> Check {
             true
         }
         State::Ended(_) | State::Blocked { .. } => false,
+        State::Suspended(_) => true,
         State::Delayed { reason, .. } => *reason == Reason::ResumeDelay,
         // Open exactly if its newest lease was put off, not ended.
         State::Ready { .. } | State::Held { .. } => {
             let newest = it.live.endings.last().map(|ending| ending.how.word());
-            newest == Some("delayed") && attempt.series == it.live.series.number
+            matches!(newest, Some("delayed" | "suspended")) && attempt.series == it.live.series.number
         }
     };
     ensure!(

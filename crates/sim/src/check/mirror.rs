@@ -15,6 +15,9 @@ use ff_core::message::Link;
 use ff_core::payload::PayloadKey;
 use ff_core::query::CountKey;
 use ff_core::ready::Place;
+use ff_core::step::StepKey;
+use ff_core::stream::{Frame, Stream};
+use ff_core::suspension::{SigningKey, WaitpointEntry, WaitpointId};
 use ff_core::worker::WorkerInstance;
 use ff_core::{Execution, ExecutionId, Flow, FlowId, InstanceId, LaneName, PartitionId};
 
@@ -45,6 +48,12 @@ pub struct Mirror {
     pub edges: BTreeMap<EdgeKey, Arc<Edge>>,
     /// The ordered lists of graphs, without those that are empty.
     pub lists: BTreeMap<ListKey, BTreeMap<u64, ExecutionId>>,
+    pub waitpoints: BTreeMap<WaitpointId, WaitpointEntry>,
+    pub signals: BTreeSet<(ExecutionId, u32)>,
+    pub steps: BTreeSet<(ExecutionId, StepKey)>,
+    pub streams: BTreeMap<ExecutionId, Arc<Stream>>,
+    pub frames: BTreeMap<(ExecutionId, u32, u64), Frame>,
+    pub signing_keys: BTreeMap<u32, Arc<SigningKey>>,
 }
 
 impl Mirror {
@@ -59,6 +68,7 @@ impl Mirror {
         }
         self.apply_ready(changes)?;
         self.apply_graphs(changes)?;
+        self.apply_mail(changes)?;
         for key in &changes.agenda_removed {
             ensure!(self.agenda.remove(key), "agenda entry {key:?} is removed but was not there");
         }
@@ -129,6 +139,7 @@ impl Mirror {
                 };
                 self.change_member(&before, Change::Removed)?;
                 self.payloads.retain(|key| key.execution != *id);
+                self.purge_mail(*id);
                 let numbers: Vec<_> =
                     self.attempts.range((*id, 0)..=(*id, u32::MAX)).map(|it| *it.0).collect();
                 numbers.iter().for_each(|key| drop(self.attempts.remove(key)));
@@ -228,7 +239,7 @@ impl Mirror {
     }
 }
 
-fn put<K: Ord + Clone, V: Clone>(table: &mut BTreeMap<K, V>, key: &K, value: &Option<V>) {
+pub(super) fn put<K: Ord + Clone, V: Clone>(table: &mut BTreeMap<K, V>, key: &K, value: &Option<V>) {
     match value {
         Some(value) => drop(table.insert(key.clone(), value.clone())),
         None => drop(table.remove(key)),

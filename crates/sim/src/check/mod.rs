@@ -15,6 +15,7 @@ pub mod flow;
 pub mod flow_replies;
 pub mod history;
 pub mod inbox;
+pub mod mail;
 pub mod mirror;
 pub mod replies;
 pub mod subscriber;

@@ -14,9 +14,9 @@ use ff_engine::Failure;
 use uuid::Uuid;
 
 use super::Check;
-use super::flow_replies;
 use super::history::{History, LeaseLife, Seq};
 use super::mirror::Mirror;
+use super::{flow_replies, mail};
 use crate::profile::PARTITIONS;
 use crate::world::call::What;
 
@@ -208,7 +208,10 @@ fn check_command(
             let asked = was.is_some_and(|was| was.reason == Reason::CancelRequested);
             was.is_some_and(|was| was.state == *state) && (asked == cut_at.is_some())
         }),
-        (Hold(_) | Unhold(_) | SetPriority(_) | Revoke(_) | Replay(_) | Tag(_), Reply::Changed(it)) => {
+        (
+            Hold(_) | Unhold(_) | SetPriority(_) | Revoke(_) | Replay(_) | Tag(_) | Resume(_),
+            Reply::Changed(it),
+        ) => {
             let folded = Folded::of(it);
             history.was(it.id, since, |was| was == Some(&folded))
         }
@@ -225,7 +228,9 @@ fn check_command(
             asked && mirrors.iter().all(|mirror| revision(mirror) >= lane.revision)
         }
         (Expand(it), Reply::LeaseEnded(how @ How::Completed)) => ended_so(history, it.fence, *how),
-        _ => flow_replies::fits(history, since, command, reply).unwrap_or(false),
+        _ => flow_replies::fits(history, since, command, reply)
+            .or_else(|| mail::fits(history, mirrors, since, command, reply))
+            .unwrap_or(false),
     };
     ensure!(fits, "the answer {reply:?} to {command:?} was not true at any moment since it was asked");
     Ok(())
@@ -235,7 +240,7 @@ fn everywhere(mirrors: &[Mirror], instance: InstanceId, mode: WorkerMode) -> boo
     mirrors.iter().all(|mirror| mirror.workers.get(&instance).is_none_or(|it| it.mode >= mode))
 }
 
-fn ended_so(history: &History, fence: Fence, how: How) -> bool {
+pub(super) fn ended_so(history: &History, fence: Fence, how: How) -> bool {
     // An execution that was removed in the commit of its end leaves no record of how it ended.
     let fits = |it: &LeaseLife| it.ended.is_some() && it.how.is_none_or(|stored| stored == how);
     history.leases_ever(fence).any(fits)
@@ -301,6 +306,10 @@ fn check_rejection(history: &History, mirrors: &[Mirror], asked: &Asked<'_>, rej
         ensure!(fits, "the rejection {rejection:?} of {command:?} was not true at any moment since {since}");
         return Ok(());
     }
+    if let Some(fits) = mail::was_true(history, since, command, rejection) {
+        ensure!(fits, "the rejection {rejection:?} of {command:?} was not true at any moment since {since}");
+        return Ok(());
+    }
     if let Some(fence) = fence_of(command) {
         return check_fence_rejection(history, since, fence, rejection);
     }
@@ -355,6 +364,7 @@ fn made_by(what: &What) -> Option<Uuid> {
     match what {
         What::Command { command: Command::Create(it), .. } => Some(it.id.0),
         What::Command { command: Command::CreateFlow(it), .. } => Some(it.id.0),
+        What::Command { command: Command::StartChild(it), .. } => Some(it.create.id.0),
         _ => None,
     }
 }
@@ -368,6 +378,11 @@ pub fn fence_of(command: &Command) -> Option<Fence> {
         Command::Delay(it) => Some(it.fence),
         Command::Release(it) => Some(it.fence),
         Command::Report(it) => Some(it.fence),
+        Command::Suspend(it) => Some(it.fence),
+        Command::OpenWaitpoint(it) => Some(it.fence),
+        Command::RecordSteps(it) => Some(it.fence),
+        Command::StartChild(it) => Some(it.fence),
+        Command::Append(it) => Some(it.fence),
         _ => None,
     }
 }

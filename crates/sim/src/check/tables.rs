@@ -32,10 +32,14 @@ pub fn check_tables(mirror: &Mirror) -> Check {
         let passing = it.node().and_then(|node| node.passing);
         let cascade = passing.map(|at| AgendaKey { due: at.since, subject: Subject::Cascade(it.id) });
         agenda.extend(cascade);
+        let left = it.end().filter(|_| it.has_children());
+        agenda.extend(left.map(|end| AgendaKey { due: end.at, subject: Subject::Children(it.id) }));
         agenda.extend(it.live.timer.map(|due| AgendaKey { due, subject: Subject::Timer(it.id) }));
     }
     let ready_counts: BTreeMap<_, _> = ready.iter().map(|(key, it)| (key.clone(), it.len() as i64)).collect();
     agenda.extend(mirror.workers.values().flat_map(|worker| worker.agenda()));
+    let trims = mirror.streams.values().filter_map(|it| Some((it.trim_at?, it.execution)));
+    agenda.extend(trims.map(|(due, id)| AgendaKey { due, subject: Subject::Frames(id) }));
     let walks = mirror.flows.values().filter_map(|flow| Some((flow.live.walk?.since, flow.id)));
     agenda.extend(walks.map(|(due, flow)| AgendaKey { due, subject: Subject::Members(flow) }));
     agenda.extend(mirror.header.sweep_at.map(|due| AgendaKey { due, subject: Subject::Sweep }));
@@ -52,6 +56,7 @@ pub fn check_tables(mirror: &Mirror) -> Check {
         ensure!(number <= sent, "message {number} to {to} was never sent");
     }
     check_orphans(mirror)?;
+    super::mail::check_mail_tables(mirror)?;
     check_dedup(mirror)?;
     check_sweep(mirror)
 }
@@ -84,7 +89,11 @@ fn check_dedup(mirror: &Mirror) -> Check {
     let now = mirror.header.now;
     for (key, dedup) in &mirror.dedup {
         let lives = mirror.executions.contains_key(&dedup.execution);
-        ensure!(lives || dedup.expires_at <= now, "{key:?} outlives its execution {}", dedup.execution);
+        ensure!(
+            lives || key.is_of_signal() || dedup.expires_at <= now,
+            "{key:?} outlives its execution {}",
+            dedup.execution
+        );
     }
     for it in mirror.executions.values() {
         let Some(key) = &it.spec.idempotency_key else { continue };
@@ -124,6 +133,15 @@ pub fn check_store(mirror: &Mirror, stored: &Partition) -> Check {
     ensure!(mirror.attempts.len() == stored.attempts().count(), "the stored attempts are others");
     ensure!(mirror.flows.values().eq(stored.flows()), "the stored flows are others");
     ensure!(mirror.edges.values().eq(stored.edges()), "the stored edges are others");
+    ensure!(
+        mirror.waitpoints.values().eq(stored.waitpoints().map(|it| &**it)),
+        "the stored inbox is another"
+    );
+    ensure!(mirror.frames.values().eq(stored.frames()), "the stored frames are others");
+    ensure!(mirror.streams.values().eq(stored.streams()), "the stored streams are others");
+    ensure!(mirror.signals.len() == stored.signals().count(), "the stored signals are others");
+    ensure!(mirror.steps.len() == stored.steps().count(), "the stored steps are others");
+    ensure!(mirror.signing_keys.values().eq(stored.signing_keys()), "the stored signing keys are others");
     ensure!(mirror.lanes.values().eq(stored.lanes()), "the stored lanes are others");
     ensure!(mirror.workers.values().eq(stored.workers()), "the stored workers are others");
     ensure!(mirror.counts.iter().map(|(k, n)| (k, *n)).eq(stored.counts()), "the stored counters are others");

@@ -26,7 +26,10 @@ impl World {
             self.global()
         } else {
             let id = self.some_execution();
-            self.meddle(id)
+            match self.maybe_signal(id) {
+                Some(signal) => signal,
+                None => self.meddle(id),
+            }
         };
         let call = self.command(Owner::Client, command);
         trace!(self, "client {client} asks call {call} {}", self.calls[call].what.name());

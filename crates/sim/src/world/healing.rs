@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ff_core::agenda::Subject;
-use ff_core::commands::{SetLane, Unhold};
+use ff_core::commands::{Resume, SetLane, Unhold};
 use ff_core::execution::{Execution, State};
 use ff_core::lane::LaneMode;
 use ff_core::{LaneName, Ms};
@@ -80,6 +80,12 @@ impl World {
         for execution in held.take(20).collect::<Vec<_>>() {
             let (actor, cause) = (actor.clone(), cause.clone());
             self.command(Owner::Client, Unhold { execution, actor, cause });
+        }
+        let all = self.store.mirrors.iter().flat_map(|mirror| mirror.executions.values());
+        let suspended = all.filter(|it| matches!(it.live.state, State::Suspended(_))).map(|it| it.id);
+        for execution in suspended.take(20).collect::<Vec<_>>() {
+            let (actor, cause) = (actor.clone(), cause.clone());
+            self.command(Owner::Client, Resume { execution, actor, cause });
         }
         Ok(())
     }
@@ -191,6 +197,11 @@ impl World {
                 self.store.mirrors.iter().map(|it| it.workers.get(id).map(|it| (it.mode, it.revision)));
             let copies: Vec<_> = copies.collect();
             ensure!(copies.iter().all(|it| *it == copies[0]), "the copies of worker {id} differ: {copies:?}");
+        }
+        let ids: BTreeSet<_> = self.store.mirrors.iter().flat_map(|it| it.signing_keys.keys()).collect();
+        for id in ids {
+            let copies: Vec<_> = self.store.mirrors.iter().map(|it| it.signing_keys.get(id)).collect();
+            ensure!(copies.iter().all(|it| *it == copies[0]), "the copies of key {id} differ: {copies:?}");
         }
         Ok(())
     }

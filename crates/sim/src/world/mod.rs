@@ -8,6 +8,7 @@ mod contest;
 mod flow;
 mod graph;
 mod healing;
+mod mail;
 mod network;
 mod queue;
 mod requests;
@@ -71,6 +72,7 @@ impl World {
         let mut profile = Profile::draw(&mut rng, steps, bug);
         profile.draw_distance(&mut Rng::new(!seed));
         profile.draw_flows(&mut Rng::new(seed.rotate_left(32)));
+        profile.draw_mail(&mut Rng::new(seed.rotate_left(16)));
         let mut world = World {
             rng,
             profile,

@@ -196,7 +196,10 @@ impl World {
             {
                 command = expand;
             }
-            let goes_on = matches!(command, Command::Report(_));
+            if !healthy && let Some(mail) = self.maybe_mail(fence) {
+                command = mail;
+            }
+            let goes_on = goes_on(&command);
             if let Some(held) = self.workers[index].held.get_mut(&fence.execution) {
                 held.ending = !goes_on;
                 held.act_at = now + self.rng.range(10, 500);
@@ -267,7 +270,25 @@ impl World {
                 }
             }
             What::Command { command, .. } => {
-                let goes_on = matches!((&command, &result), (Command::Report(_), Some(Ok(_)) | None));
+                // A lease that stands after a refusal that is not about it goes on, too.
+                let lost = matches!(
+                    &result,
+                    Some(Err(Failure::Rejected(
+                        Rejection::LeaseLost { .. }
+                            | Rejection::AlreadyEnded { .. }
+                            | Rejection::NotFound { .. }
+                    )))
+                );
+                let goes_on = match &command {
+                    Command::Report(_) => matches!(result, Some(Ok(_)) | None),
+                    Command::Suspend(_) if matches!(&result, Some(Err(Failure::Rejected(_)))) => {
+                        let fence = fence_of(&command);
+                        let held = fence.and_then(|it| self.workers[index].held.get_mut(&it.execution));
+                        held.into_iter().for_each(|held| held.ending = false);
+                        !lost
+                    }
+                    command => goes_on(command) && !lost,
+                };
                 if let Some(fence) = fence_of(&command)
                     && !goes_on
                 {
@@ -305,6 +326,18 @@ impl World {
             _ => {}
         }
     }
+}
+
+/// Whether a call leaves the lease as it is.
+fn goes_on(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Report(_)
+            | Command::OpenWaitpoint(_)
+            | Command::RecordSteps(_)
+            | Command::StartChild(_)
+            | Command::Append(_)
+    )
 }
 
 /// What a worker does with a lease.

@@ -11,6 +11,10 @@ pub(super) fn check(store: &Model, it: &Execution) {
     let kept = store.signals.range((it.id, 0)..=(it.id, u32::MAX)).map(|((_, number), _)| *number);
     let received = it.mailbox().map_or(0, |mailbox| mailbox.received);
     assert!(kept.eq(1..=received), "signals are numbered without gaps");
+    if let Some(parent) = it.spec.parent.filter(|_| it.end().is_none() && it.live.series.number == 1) {
+        let parent = store.executions.get(&parent).and_then(|parent| parent.mailbox());
+        assert!(parent.is_some_and(|parent| parent.children.contains(&it.id)), "a child has its parent");
+    }
     let Some(mailbox) = it.mailbox() else {
         return assert!(it.suspension().is_none());
     };
