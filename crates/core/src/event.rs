@@ -92,7 +92,9 @@ pub enum Fact {
     },
     /// What a member waited for in its flow is there: it may start, at once or after a while.
     Admitted {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Ms>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Reason>,
     },
     /// A member waits for other members again.

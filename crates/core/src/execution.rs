@@ -10,7 +10,7 @@ use crate::class::{Capabilities, Class};
 use crate::flow::{Member, Node};
 use crate::id::{ExecutionId, FlowId, InstanceId};
 use crate::name::{Kind, LaneName, Namespace, NodeName, WorkerName};
-use crate::policy::Policy;
+use crate::policy::{Policy, is_default};
 use crate::ready::{Place, ReadyEntry};
 use crate::rejection::{Lost, Rejection};
 use crate::state::{PublicState, Reason};
@@ -33,7 +33,7 @@ pub struct Spec {
     pub lane: LaneName,
     #[serde(default, skip_serializing_if = "Capabilities::is_empty")]
     pub capabilities: Capabilities,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub policy: Policy,
     pub created_at: Ms,
     /// The deadline as a length, because a replay starts it anew.
@@ -196,8 +196,10 @@ pub struct Series {
     /// From 1; one more with each replay.
     pub number: u32,
     /// Attempts that count against the policy.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub spent: u32,
     /// Leases lost in a row.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub losses: u32,
     pub since: Ms,
 }
@@ -205,6 +207,7 @@ pub struct Series {
 /// What changes while an execution lives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Live {
+    #[serde(default, skip_serializing_if = "is_default")]
     pub priority: i8,
     #[serde(default, skip_serializing_if = "Tags::is_empty")]
     pub tags: Tags,

@@ -103,7 +103,7 @@ const LEASE_MS: Ms = 30_000;
 const LOSSES_MAX: u32 = 5;
 const REPLAYS_MAX: u32 = 10;
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 fn is_default_attempts(value: &u32) -> bool {

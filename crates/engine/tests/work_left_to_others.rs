@@ -60,6 +60,11 @@ impl Stand {
     }
 
     fn poll(&mut self, server: usize) -> Ticket {
+        self.poll_for(server, LONG_MS)
+    }
+
+    /// A poll that is answered with nothing after so long.
+    fn poll_for(&mut self, server: usize, wait_ms: Ms) -> Ticket {
         let instance = InstanceId::from_parts(1, Route(0), 1 + server as u64);
         let (name, lanes) = (ff_core::WorkerName::parse("w").unwrap(), vec![LaneName::default()]);
         self.command(
@@ -84,8 +89,8 @@ impl Stand {
             capabilities: Capabilities::default(),
         };
         self.last += 1;
-        let input =
-            Input::Poll { ticket: self.last, poll: Arc::new(poll), max: 1, give_up_at: self.at + LONG_MS };
+        let give_up_at = self.at + wait_ms;
+        let input = Input::Poll { ticket: self.last, poll: Arc::new(poll), max: 1, give_up_at };
         self.machines[server].accept(self.at, input);
         self.last
     }
@@ -117,6 +122,20 @@ impl Stand {
             }
         }
         served
+    }
+
+    /// How long it takes until one of many short polls, one after the other, is given work.
+    fn served_after_short_polls(&mut self, server: usize) -> Ms {
+        let from = self.at;
+        while self.at < from + LONG_MS / 2 {
+            self.machines[server].accept(self.at, Input::Status(Ok((self.at, self.store.status()))));
+            let poll = self.poll_for(server, 1);
+            if self.settle(server).contains(&poll) {
+                return self.at - from;
+            }
+            self.at += 5;
+        }
+        panic!("no poll gets anything");
     }
 
     /// How long it takes until a poll is given work; the store is looked at every few milliseconds.
@@ -183,4 +202,25 @@ fn the_machine_wakes_when_the_moment_is_over() {
     stand.machines[1].accept(stand.at, Input::Status(Ok((stand.at, stand.store.status()))));
     assert_eq!(stand.settle(1), Vec::<Ticket>::new());
     assert_eq!(stand.machines[1].next_wake(stand.at), Some(stand.at + 25));
+}
+
+/// A poll that is too short to wait for its turn counts on those before it.
+#[test]
+fn work_that_was_left_for_long_enough_is_given_to_any_poll_however_short() {
+    let mut stand = Stand::new();
+    stand.create(0);
+    assert_eq!(stand.served_after_short_polls(1), 25);
+}
+
+#[test]
+fn short_polls_leave_work_anew_after_the_first_server_took_some() {
+    let mut stand = Stand::new();
+    (0..3).for_each(|_| stand.create(0));
+    let short = stand.poll_for(1, 1);
+    assert_eq!(stand.settle(1), Vec::<Ticket>::new());
+    stand.at += 20;
+    let first = stand.poll(0);
+    assert_eq!(stand.served_after(0, first), 0);
+    stand.at += 5;
+    assert_ne!(stand.served_after_short_polls(1), 0, "{short} began to wait before");
 }

@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use uuid::Uuid;
 
-use crate::graph;
 use crate::keys::{KEPT_MS, KEPT_VERSIONS, Packed, pack};
 use crate::mail::MailColumns;
 
@@ -167,6 +166,28 @@ columns! {
         partition: i32, INT4_ARRAY; namespace: &'a str, TEXT_ARRAY; key: &'a str, TEXT_ARRAY;
         execution: Option<Uuid>, UUID_ARRAY; expires_at: Option<i64>, INT8_ARRAY;
     }
+    /// Flows that go.
+    fd: FlowsRemoved {
+        partition: i32, INT4_ARRAY; id: Uuid, UUID_ARRAY;
+    }
+    /// Flows, new or not.
+    fp: Flows {
+        partition: i32, INT4_ARRAY; id: Uuid, UUID_ARRAY; created_at: i64, INT8_ARRAY;
+        namespace: &'a str, TEXT_ARRAY; kind: &'a str, TEXT_ARRAY; spec: String, TEXT_ARRAY;
+        state: &'a str, TEXT_ARRAY; revision: i64, INT8_ARRAY; changed_at: i64, INT8_ARRAY;
+        remove_at: Option<i64>, INT8_ARRAY; live: String, TEXT_ARRAY;
+    }
+    /// Edges that go.
+    gd: EdgesRemoved {
+        partition: i32, INT4_ARRAY; upstream: Uuid, UUID_ARRAY; downstream: Uuid, UUID_ARRAY;
+    }
+    /// Edges, new or not.
+    gp: Edges {
+        partition: i32, INT4_ARRAY; upstream: Uuid, UUID_ARRAY; downstream: Uuid, UUID_ARRAY;
+        flow: Uuid, UUID_ARRAY; number: i64, INT8_ARRAY; condition: &'a str, TEXT_ARRAY;
+        field: Option<&'a str>, TEXT_ARRAY; counted: Option<&'a str>, TEXT_ARRAY; needed: bool, BOOL_ARRAY;
+        passes: bool, BOOL_ARRAY; created_at: i64, INT8_ARRAY; created_by: &'a str, TEXT_ARRAY;
+    }
     /// By how much counts change.
     nc: Counts {
         partition: i32, INT4_ARRAY; number: i64, INT8_ARRAY; namespace: &'a str, TEXT_ARRAY;
@@ -190,7 +211,7 @@ pub(crate) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-type Encoded = Result<(), serde_json::Error>;
+pub(crate) type Encoded = Result<(), serde_json::Error>;
 
 impl<'a> Columns<'a> {
     /// The columns of commits of different partitions.
@@ -203,6 +224,7 @@ impl<'a> Columns<'a> {
             columns.log(commit, &mut rare)?;
             columns.executions(i32::from(commit.partition.0), &commit.changes)?;
             columns.lists(i32::from(commit.partition.0), &commit.changes)?;
+            columns.graph(i32::from(commit.partition.0), &commit.changes)?;
             columns.ml.add(i32::from(commit.partition.0), &commit.changes);
             columns.counters(commit);
             columns.events(i32::from(commit.partition.0), &commit.changes.events)?;
@@ -384,10 +406,6 @@ struct Rare {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     links: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    flows: Vec<Value>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    edges: Vec<Value>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     trims: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     inbox: Vec<Value>,
@@ -401,10 +419,8 @@ struct Rare {
 
 impl Rare {
     fn is_empty(&self) -> bool {
-        let Rare { attempts, lanes, workers, keys, links, flows, edges, trims, inbox, letters, prune, zeros } =
-            self;
-        let lists =
-            [attempts, lanes, workers, keys, links, flows, edges, trims, inbox, letters, prune, zeros];
+        let Rare { attempts, lanes, workers, keys, links, trims, inbox, letters, prune, zeros } = self;
+        let lists = [attempts, lanes, workers, keys, links, trims, inbox, letters, prune, zeros];
         lists.iter().all(|it| it.is_empty())
     }
 
@@ -442,10 +458,6 @@ impl Rare {
                 "partition": partition, "peer": link.peer, "sent": link.sent, "received": link.received,
             }));
         }
-        for flow in graph::flow_rows(partition, changes) {
-            self.flows.push(flow?);
-        }
-        self.edges.extend(graph::edge_rows(partition, changes));
         for (number, fate) in &changes.inbox {
             let reason = match fate {
                 Fate::Taken => None,
@@ -466,7 +478,7 @@ impl Rare {
     }
 }
 
-fn text<T: Serialize + ?Sized>(value: &T, room: usize) -> Result<String, serde_json::Error> {
+pub(crate) fn text<T: Serialize + ?Sized>(value: &T, room: usize) -> Result<String, serde_json::Error> {
     let mut bytes = Vec::with_capacity(room);
     serde_json::to_writer(&mut bytes, value)?;
     // JSON is UTF-8; nothing is lost.

@@ -1,4 +1,4 @@
-//! Flows, edges and the lists of a graph, as JSON on the way in and as rows on the way out.
+//! Flows, edges and the lists of a graph, as columns on the way in and as rows on the way out.
 
 use std::sync::Arc;
 
@@ -7,40 +7,52 @@ use ff_core::change::Changes;
 use ff_core::flow::{Edge, Flow, FlowLive, FlowSpec, ListKey};
 use serde_json::{Value, json};
 
-use crate::columns::int;
+use crate::columns::{Columns, Encoded, int, text};
 use crate::records::{Read, json as parse};
 
-/// The flows that a commit changes; one without a record is removed.
-pub(crate) fn flow_rows(
-    partition: i32,
-    changes: &Changes,
-) -> impl Iterator<Item = Result<Value, serde_json::Error>> + '_ {
-    changes.flows.iter().map(move |(id, flow)| {
-        let Some(flow) = flow else { return Ok(json!({ "partition": partition, "id": id })) };
-        let (spec, live) = (serde_json::to_string(&*flow.spec)?, serde_json::to_string(&flow.live)?);
-        Ok(json!({
-            "partition": partition, "id": id, "created_at": flow.spec.created_at, "namespace": flow.spec.namespace,
-            "kind": flow.spec.kind, "spec": spec, "state": flow.state().word(), "revision": flow.live.revision,
-            "changed_at": flow.live.changed_at, "remove_at": flow.live.end.as_ref().and_then(|end| end.remove_at),
-            "live": live,
-        }))
-    })
-}
-
-/// The edges that a commit changes; one without a flow is removed.
-pub(crate) fn edge_rows(partition: i32, changes: &Changes) -> impl Iterator<Item = Value> + '_ {
-    changes.edges.iter().map(move |(key, edge)| {
-        let (upstream, downstream) = (key.upstream, key.downstream);
-        let Some(edge) = edge else {
-            return json!({ "partition": partition, "upstream": upstream, "downstream": downstream });
-        };
-        json!({
-            "partition": partition, "upstream": upstream, "downstream": downstream, "flow": edge.flow,
-            "number": edge.number, "condition": edge.on.word(), "field": edge.field,
-            "counted": edge.counted.map(|it| it.word()), "needed": edge.needed, "passes": edge.passes,
-            "created_at": edge.created_at, "created_by": edge.created_by,
-        })
-    })
+impl<'a> Columns<'a> {
+    /// The flows and edges that a commit changes.
+    pub(crate) fn graph(&mut self, partition: i32, changes: &'a Changes) -> Encoded {
+        for (id, flow) in &changes.flows {
+            let Some(flow) = flow else {
+                self.fd.partition.push(partition);
+                self.fd.id.push(id.0);
+                continue;
+            };
+            self.fp.partition.push(partition);
+            self.fp.id.push(id.0);
+            self.fp.created_at.push(flow.spec.created_at);
+            self.fp.namespace.push(flow.spec.namespace.as_str());
+            self.fp.kind.push(flow.spec.kind.as_str());
+            self.fp.spec.push(text(&*flow.spec, 256)?);
+            self.fp.state.push(flow.state().word());
+            self.fp.revision.push(int(flow.live.revision));
+            self.fp.changed_at.push(flow.live.changed_at);
+            self.fp.remove_at.push(flow.live.end.as_ref().and_then(|end| end.remove_at));
+            self.fp.live.push(text(&flow.live, 512)?);
+        }
+        for (key, edge) in &changes.edges {
+            let Some(edge) = edge else {
+                self.gd.partition.push(partition);
+                self.gd.upstream.push(key.upstream.0);
+                self.gd.downstream.push(key.downstream.0);
+                continue;
+            };
+            self.gp.partition.push(partition);
+            self.gp.upstream.push(key.upstream.0);
+            self.gp.downstream.push(key.downstream.0);
+            self.gp.flow.push(edge.flow.0);
+            self.gp.number.push(int(edge.number));
+            self.gp.condition.push(edge.on.word());
+            self.gp.field.push(edge.field.as_ref().map(|field| field.as_str()));
+            self.gp.counted.push(edge.counted.map(|ending| ending.word()));
+            self.gp.needed.push(edge.needed);
+            self.gp.passes.push(edge.passes);
+            self.gp.created_at.push(edge.created_at);
+            self.gp.created_by.push(&edge.created_by);
+        }
+        Ok(())
+    }
 }
 
 /// An ask for a list.

@@ -23,6 +23,10 @@ const PRUNE_ROWS: i64 = 128;
 /// Counters that fell to zero are rare; their rows may stay for a while.
 const SWEEP_COUNTERS_EVERY: u64 = 8_192;
 
+/// A member of a flow is written with room for what it will become, so that its page need not be shared out anew each
+/// time one of its neighbours starts or ends.
+const MEMBER_ROOM_BYTES: usize = 512;
+
 /// JSON on its way into a text column, without a second look at its encoding.
 pub(crate) struct Text<'a>(pub(crate) &'a [u8]);
 
@@ -188,6 +192,9 @@ impl<'c> Apply<'c> {
         let spec = &execution.spec;
         encode(&mut self.spec, &**spec)?;
         encode(&mut self.json, &execution.live)?;
+        if spec.member.is_some() && self.json.len() < MEMBER_ROOM_BYTES {
+            self.json.resize(MEMBER_ROOM_BYTES, b' ');
+        }
         run!(
             self,
             insert_execution,

@@ -30,13 +30,17 @@ pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
     let count = args.count.unwrap_or(COUNT);
     let bed = Bed::make(args, setting, false).await?;
     let crew = Crew::start(&bed, args.concurrency, &[]);
+    let start = bed.cost()?;
     let alone = one_at_a_time(bed.fabric.engine(), count.min(ALONE)).await?;
     let before = bed.cost()?;
+    let commits = start.zip(before.as_ref()).map(|(start, end)| end.commits - start.commits);
     let (latencies, elapsed) = many(bed.fabric.engine(), count).await?;
     let mut report = of_rounds(vec![rate(count, elapsed)], count);
     report.p50_ms = percentile_ms(&alone, 0.5);
     report.p99_ms = percentile_ms(&alone, 0.99);
     report.more.extend(percentile_ms(&latencies, 0.5).map(|ms| ("p50 of many, ms".to_owned(), ms)));
+    let commits = commits.map(|it| it as f64 / (alone.len() + WARM_UP) as f64);
+    report.more.extend(commits.map(|it| ("commits a chain, one at a time".to_owned(), it)));
     report.more.insert("callers".to_owned(), CALLERS as f64);
     report.more.insert("executions/s".to_owned(), rate(count * NODES, elapsed));
     add_store_cost(&mut report, before, bed.cost()?, count * NODES);

@@ -20,6 +20,7 @@ use crate::Ms;
 use crate::execution::{Cancellation, ContentDigest, Execution, State};
 use crate::id::{ExecutionId, FlowId};
 use crate::name::{Kind, Namespace};
+use crate::policy::is_default;
 use crate::state::{PublicState, Reason, words};
 use crate::tags::Tags;
 
@@ -149,35 +150,35 @@ pub struct FlowLive {
     pub edges: u64,
     pub summary: Summary,
     /// Members that wait for an operator.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub held: u64,
     /// Nodes that may still get inbound edges.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub open_nodes: u64,
     /// Those of them whose policy asks for more edges than there are.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub short_groups: u64,
     /// Members whose ending or decision is still being passed on to their neighbours.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub passing: u64,
     /// Members whose failure no join has absorbed.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub failures: u64,
     /// A child flow whose node's turn has not come: nothing of it starts.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub waits: bool,
     /// Members that are child flows which have begun and are not over.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub children: u64,
     /// Those of them in which something can move.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub moving_children: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<FlowCancel>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walk: Option<Walk>,
     /// Until when the last of its members asks to be kept.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub keep_until: Ms,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<FlowEnd>,

@@ -6,6 +6,7 @@ use super::edge::{EdgeState, Ending};
 use crate::Ms;
 use crate::id::{ExecutionId, FlowId};
 use crate::name::NodeName;
+use crate::policy::is_default;
 use crate::state::{Reason, words};
 
 /// What an execution is in its flow. Never changes.
@@ -119,17 +120,24 @@ words!(
 /// The inbound edges of a node, counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
+    #[serde(default, skip_serializing_if = "is_default")]
     pub join: Join,
     pub state: GroupState,
+    #[serde(default, skip_serializing_if = "is_default")]
     pub total: u32,
     /// How many of them pass a result under a name.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub named: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
     pub satisfied: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
     pub lost: u32,
     /// How the upstreams that have ended did so.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub succeeded: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
     pub failed: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
     pub skipped: u32,
 }
 
@@ -207,26 +215,31 @@ pub struct Passing {
     pub up: Option<u64>,
 }
 
-/// What changes of a member's place while its flow lives.
+/// What changes of a member's place while its flow lives. It is written with each move of the member, so what most
+/// members do not have is left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// Grows along edges, never falls: a path back can only be among equal levels.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub level: u32,
     /// It may still get inbound edges, so nothing is decided about it.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub open: bool,
     pub group: Group,
     /// How many nodes depend on it.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub dependents: u32,
     /// How many of them are undecided and count on it.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub needed: u32,
     /// Why a join wants it cancelled as soon as no other needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unwanted: Option<Reason>,
     /// A join that it feeds was satisfied without it, so its failure is not the flow's.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub absorbed: bool,
     /// It is counted among the failures of its flow.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub failure: bool,
     /// From when on its hedge lets it start; absent until the one before it has started.
     #[serde(default, skip_serializing_if = "Option::is_none")]

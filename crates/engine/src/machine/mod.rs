@@ -21,7 +21,6 @@ use ff_core::key::{Ask, Key};
 use ff_core::limits::Limits;
 use ff_core::{Command, Execution, Flow, Ms, PartitionId, Payload, Reply, Route, ServerId};
 use ff_store::{Commit, Loaded, Outcome, Status, StoreError, Version, Written};
-use rustc_hash::FxHashSet;
 
 use crate::config::MachineConfig;
 use crate::failure::Failure;
@@ -273,8 +272,7 @@ impl Machine {
     /// When the machine wants its next turn even if nothing arrives.
     pub fn next_wake(&self, at: Ms) -> Option<Ms> {
         let runners = self.runners.iter().filter_map(|runner| runner.next_wake(at, self.offset_ms));
-        let patience = self.runners.iter().filter_map(Runner::patience_ms).collect::<FxHashSet<Ms>>();
-        let elsewhere = patience.into_iter().filter_map(|ms| self.polls.next_patience(at, ms));
+        let elsewhere = self.runners.iter().filter_map(|runner| runner.patience_ends(at, &self.polls));
         let others = self.polls.next_expiry().into_iter().chain(self.deliveries.next_retry());
         runners.chain(elsewhere).chain(others).min()
     }

@@ -20,6 +20,7 @@ use crate::flow::{
     ChildState, EdgeKey, EdgeState, Ending, Flow, FlowEnd, GroupState, ListKey, Passing, Standing, Way,
 };
 use crate::id::{ExecutionId, FlowId};
+use crate::key::Ask;
 use crate::state::Reason;
 use crate::workspace::{Moved, Stop, Todo, Workspace};
 
@@ -30,6 +31,8 @@ const LOOK_AHEAD: usize = 1_000;
 /// What is few to be read at once, and after how many visits the agenda goes on instead of reading so few.
 const FEW: usize = 8;
 const VISITS_WITH_FEW: usize = 32;
+/// How many members that were added next are read with one that is missing.
+const NEAR: usize = 256;
 
 pub(in crate::commands) fn settle(ws: &mut Workspace, now: Ms) -> Result<(), Stop> {
     if ws.todo().next().is_none() {
@@ -400,7 +403,7 @@ impl Settling<'_> {
         let Some((at, news, after)) = self.next_task() else { return Ok(false) };
         let id = self.tasks[at].id;
         let list = news.list(id);
-        if let Err(stop) = self.look_ahead(news, list, after) {
+        if let Err(stop) = self.look_ahead(news, id, after) {
             // Reading one by one, with everything decided anew each time, is worth it only at the beginning.
             return match stop {
                 Stop::Need(asks) if asks.len() < FEW && self.visited > VISITS_WITH_FEW => Ok(false),
@@ -449,38 +452,62 @@ impl Settling<'_> {
     }
 
     /// Asks for everything at once that will be visited and is not in memory, instead of for one after the other.
-    fn look_ahead(&self, news: News, list: ListKey, after: u64) -> Result<(), Stop> {
-        let mut asks = Vec::new();
-        if let Err(Stop::Need(_)) = self.ws.list(list, after, 1) {
-            for task in self.tasks.iter().rev().take(LOOK_AHEAD) {
-                let after = if news == News::Downstreams { task.up } else { task.down };
-                let list = after.map(|after| self.ws.list(news.list(task.id), after, 1));
-                if let Some(Err(Stop::Need(more))) = list {
-                    asks.extend(more);
-                }
-            }
-            return Err(Stop::Need(asks));
-        }
-        let left = if news == News::Downstreams { self.up_left } else { self.down_left };
-        let key = |other: ExecutionId| match list {
-            ListKey::Downstream(upstream) => EdgeKey { upstream, downstream: other },
-            ListKey::Upstream(downstream) => EdgeKey { upstream: other, downstream },
-            ListKey::Members(_) => unreachable!("news is passed along edges"),
-        };
-        let is_known = |other| self.ws.is_cached(other) && self.ws.edge(key(other)).is_ok();
-        let (next, _) = self.ws.list(list, after, 1)?;
-        if next.iter().all(|(_, other)| is_known(*other)) {
+    fn look_ahead(&self, news: News, id: ExecutionId, after: u64) -> Result<(), Stop> {
+        let list = news.list(id);
+        if self.missing(list, after, 1).is_empty() {
             return Ok(());
         }
-        let (edges, _) = self.ws.list(list, after, left.min(LOOK_AHEAD))?;
-        for (_, other) in edges {
-            for found in [self.ws.execution(other).map(drop), self.ws.edge(key(other)).map(drop)] {
+        let mut asks = Vec::new();
+        if self.ws.list(list, after, 1).is_ok() {
+            let left = if news == News::Downstreams { self.up_left } else { self.down_left };
+            asks.extend(self.missing(list, after, left.min(LOOK_AHEAD)));
+        } else {
+            for task in self.tasks.iter().rev().take(LOOK_AHEAD) {
+                let after = if news == News::Downstreams { task.up } else { task.down };
+                asks.extend(after.into_iter().flat_map(|after| self.missing(news.list(task.id), after, 1)));
+            }
+        }
+        if asks.len() < FEW {
+            asks.extend(self.missing_near(news, id));
+        }
+        Err(Stop::Need(asks))
+    }
+
+    /// What is not in memory of the next entries of a list, their edges and the members they lead to.
+    fn missing(&self, list: ListKey, after: u64, limit: usize) -> Vec<Ask> {
+        let entries = match self.ws.list(list, after, limit) {
+            Ok((entries, _)) => entries,
+            Err(Stop::Need(asks)) => return asks,
+            Err(_) => Vec::new(),
+        };
+        let mut asks = Vec::new();
+        for (_, other) in entries {
+            let key = match list {
+                ListKey::Downstream(upstream) => EdgeKey { upstream, downstream: other },
+                ListKey::Upstream(downstream) => EdgeKey { upstream: other, downstream },
+                ListKey::Members(_) => continue,
+            };
+            for found in [self.ws.execution(other).map(drop), self.ws.edge(key).map(drop)] {
                 if let Err(Stop::Need(more)) = found {
                     asks.extend(more);
                 }
             }
         }
-        Err(Stop::Need(asks))
+        asks
+    }
+
+    /// The same of the members that were added after this one: what is passed on comes to them soon, because most
+    /// graphs are written down in the order in which they run.
+    fn missing_near(&self, news: News, id: ExecutionId) -> Vec<Ask> {
+        let Ok(Some(member)) = self.ws.execution(id).map(|it| it.and_then(|it| it.spec.member.as_ref()))
+        else {
+            return Vec::new();
+        };
+        match self.ws.list(ListKey::Members(member.flow), member.number, NEAR) {
+            Ok((near, _)) => near.iter().flat_map(|(_, id)| self.missing(news.list(*id), 0, 1)).collect(),
+            Err(Stop::Need(asks)) => asks,
+            Err(_) => Vec::new(),
+        }
     }
 
     /// Goes on where an earlier step has stopped.

@@ -43,6 +43,7 @@ impl Runner {
         match self.phase {
             Phase::Closed => {
                 self.give_up(at, outputs);
+                self.notice_left(at, polls);
                 if self.is_needed(at, offset_ms, polls) {
                     self.read(outputs);
                 }
@@ -251,6 +252,7 @@ impl Runner {
         asks: &mut Vec<Ask>,
     ) -> Served {
         let mut served = Served::default();
+        self.notice_left(at, polls);
         if polls.is_empty() || !self.has_ready() {
             return served;
         }

@@ -127,12 +127,14 @@ impl Runner {
                 Answer::Changes(_) if !foreign => {}
                 Answer::Changes(Some(missed)) => {
                     keys = Some(missed.keys());
-                    self.undisturbed &= !missed.has_leases();
+                    if missed.has_leases() {
+                        (self.undisturbed, self.left_since) = (false, None);
+                    }
                     self.ws.catch_up(*missed);
                 }
                 Answer::Changes(None) => {
                     // Nothing may be learned before the partition is opened at a version of its own.
-                    self.undisturbed = false;
+                    (self.undisturbed, self.left_since) = (false, None);
                     self.ws.forget_all();
                     break;
                 }

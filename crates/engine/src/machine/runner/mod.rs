@@ -111,6 +111,8 @@ pub(super) struct Runner {
     rank: u32,
     /// Claims of this server were committed here, and nobody else was seen to claim since: nobody is in the way.
     undisturbed: bool,
+    /// Since when there is work here that was left to those who come before, without any of them taking some.
+    left_since: Option<Ms>,
     /// The newest status that was told while the partition was not served.
     seen: Option<Status>,
     /// To be read again whether or not anything here needs it at the moment.
@@ -171,6 +173,7 @@ impl Runner {
             contest: Contest::default(),
             rank: 0,
             undisturbed: false,
+            left_since: None,
             seen: None,
             wanted: false,
             watched: false,

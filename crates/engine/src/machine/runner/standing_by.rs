@@ -1,6 +1,7 @@
 //! A partition that others are busy with is not read again before something here needs it.
 
 use ff_core::Ms;
+use ff_core::commands::Poll;
 use ff_store::Status;
 
 use super::super::polls::Polls;
@@ -46,9 +47,12 @@ impl Runner {
 
     /// Since when a poll must wait to be given work of this partition now. Whoever waits for more than a moment
     /// finds nothing in the partitions where this server comes first; until then the work here is left to those
-    /// who come before, because two servers that claim in one partition get in each other's way.
+    /// who come before, because two servers that claim in one partition get in each other's way. What was left for
+    /// so long, by whomever, is not taken by those who come before: then nobody waits.
     pub(super) fn served_since(&self, at: Ms) -> Ms {
-        at - self.patience()
+        let patience = self.patience();
+        let given_up = self.left_since.is_some_and(|since| since + patience <= at);
+        if given_up { at } else { at - patience }
     }
 
     fn patience(&self) -> Ms {
@@ -58,18 +62,43 @@ impl Runner {
         }
     }
 
-    /// How long polls have to wait for the work that there is here.
-    pub fn patience_ms(&self) -> Option<Ms> {
-        let patience = Some(self.patience()).filter(|patience| *patience > 0)?;
-        let has_work = match (&self.phase, &self.seen) {
-            (Phase::Serving, _) => self.has_ready(),
-            (_, Some(seen)) => !seen.ready.is_empty(),
+    /// Whether there is work here, as far as it is known.
+    fn has_work(&self) -> Option<bool> {
+        match (&self.phase, &self.seen) {
+            (Phase::Serving, _) => Some(self.has_ready()),
+            (_, Some(seen)) => Some(!seen.ready.is_empty()),
+            _ => None,
+        }
+    }
+
+    /// Notes since when work is left here that polls could take: their own waiting may be over too soon to count.
+    pub(super) fn notice_left(&mut self, at: Ms, polls: &Polls) {
+        if self.patience() == 0 || self.has_work() == Some(false) {
+            self.left_since = None;
+        } else if self.left_since.is_none() && polls.since(at).any(|poll| self.has_work_for(poll)) {
+            self.left_since = Some(at);
+        }
+    }
+
+    fn has_work_for(&self, poll: &Poll) -> bool {
+        match (&self.phase, &self.seen) {
+            (Phase::Serving, _) => poll.finds_work(&self.ws),
+            (_, Some(seen)) => finds_work(poll, seen),
             _ => false,
-        };
-        has_work.then_some(patience)
+        }
+    }
+
+    /// When a poll that waits now will have waited long enough for the work that there is here.
+    pub fn patience_ends(&self, at: Ms, polls: &Polls) -> Option<Ms> {
+        let patience = self.patience();
+        if patience == 0 || polls.is_empty() || self.has_work() != Some(true) {
+            return None;
+        }
+        let left = self.left_since.map(|since| since + patience).filter(|end| *end > at);
+        left.into_iter().chain(polls.next_patience(at, patience)).min()
     }
 }
 
-fn finds_work(poll: &ff_core::commands::Poll, seen: &Status) -> bool {
+fn finds_work(poll: &Poll, seen: &Status) -> bool {
     seen.ready.iter().any(|(lane, class, _)| poll.lanes.contains(lane) && poll.accepts(class))
 }

@@ -1,5 +1,6 @@
 -- What a commit writes comes as rows of lists, one row for each table and kind of write: x executions, r ready,
--- a agenda, e ended, each with d for what goes, i for what comes, u for what changes. A row that is NULL costs
+-- a agenda, e ended, f flows, g edges, each with d for what goes, i for what comes, u for what changes, and p where
+-- it is not told whether it was there. A row that is NULL costs
 -- nothing, and lists inside a row cost less than arguments of their own, each of which PL/pgSQL unfolds.
 CREATE TYPE heads_columns_1 AS (
     partition integer[], number bigint[], id uuid[], previous_id uuid[], next_event bigint[], sweep_at bigint[],
@@ -27,6 +28,16 @@ CREATE TYPE payloads_columns_1 AS (
     partition integer[], execution uuid[], slot text[], content_type text[], bytes bytea[]);
 CREATE TYPE dedup_keys_columns_1 AS (
     partition integer[], namespace text[], key text[], execution uuid[], expires_at bigint[]);
+CREATE TYPE flows_removed_columns_1 AS (
+    partition integer[], id uuid[]);
+CREATE TYPE flows_columns_1 AS (
+    partition integer[], id uuid[], created_at bigint[], namespace text[], kind text[], spec text[], state text[],
+    revision bigint[], changed_at bigint[], remove_at bigint[], live text[]);
+CREATE TYPE edges_removed_columns_1 AS (
+    partition integer[], upstream uuid[], downstream uuid[]);
+CREATE TYPE edges_columns_1 AS (
+    partition integer[], upstream uuid[], downstream uuid[], flow uuid[], number bigint[], condition text[],
+    field text[], counted text[], needed boolean[], passes boolean[], created_at bigint[], created_by text[]);
 CREATE TYPE counts_columns_1 AS (
     partition integer[], number bigint[], namespace text[], lane text[], kind text[], state text[],
     delta bigint[]);
@@ -67,6 +78,7 @@ CREATE FUNCTION commit_1(
     ch heads_columns_1, xd purged_columns_1, xi inserted_columns_1, xu updated_columns_1,
     rd ready_removed_columns_1, ri ready_added_columns_1, ad agenda_removed_columns_1, ai agenda_added_columns_1,
     ed ended_removed_columns_1, ei ended_added_columns_1, pi payloads_columns_1, dk dedup_keys_columns_1,
+    fd flows_removed_columns_1, fp flows_columns_1, gd edges_removed_columns_1, gp edges_columns_1,
     nc counts_columns_1, rc ready_counts_columns_1, ev events_columns_1, ml mail_columns_1,
     p_rare text,
     OUT won integer[], OUT now_ms bigint)
@@ -276,6 +288,10 @@ BEGIN
         DO UPDATE SET execution = excluded.execution, expires_at = excluded.expires_at;
     END IF;
 
+    IF fp IS NOT NULL OR gp IS NOT NULL OR fd IS NOT NULL OR gd IS NOT NULL THEN
+        PERFORM commit_flows_1(won, v_all, fd, fp, gd, gp);
+    END IF;
+
     -- Counters: a new row with the new total, and the end of the row before.
     IF nc IS NOT NULL THEN
         WITH changed AS MATERIALIZED (
@@ -337,9 +353,6 @@ AS $$
 DECLARE
     r record;
 BEGIN
-    IF rare ? 'flows' OR rare ? 'edges' THEN
-        PERFORM commit_flows_1(won, rare);
-    END IF;
     INSERT INTO attempts (execution, number, record)
     SELECT u.execution, u.number, u.record
       FROM jsonb_to_recordset(rare -> 'attempts')

@@ -6,7 +6,7 @@ RETURN to_timestamp(ms / 1000.0);
 CREATE VIEW executions_view AS
 SELECT id, partition, namespace, lane, kind, state, reason, as_time(created_at) AS created_at,
        as_time(changed_at) AS changed_at, live::jsonb #>> '{attempt,worker}' AS worker,
-       (live::jsonb #>> '{attempt,number}')::integer AS attempt, (live::jsonb ->> 'priority')::integer AS priority,
+       (live::jsonb #>> '{attempt,number}')::integer AS attempt, coalesce((live::jsonb ->> 'priority')::integer, 0) AS priority,
        live::jsonb -> 'tags' AS tags, spec::jsonb AS spec, live::jsonb AS live
   FROM executions;
 

@@ -200,10 +200,22 @@ fn a_server_without_anything_in_memory_reads_what_it_visits_together() {
 }
 
 #[test]
-fn a_chain_that_is_not_in_memory_is_read_in_many_short_commits() {
+fn a_chain_that_is_not_in_memory_is_read_in_long_parts() {
     let mut play = light();
     let mut text = String::from("n0 ");
-    (1..500).for_each(|n| text += &format!("n{n} n{}>n{n} ", n - 1));
+    (1..900).for_each(|n| text += &format!("n{n} n{}>n{n} ", n - 1));
+    play.create(&text);
+    let fence = play.fence("n0");
+    let (reads, commits) = reads_after_restart(&mut play, |play| drop(play.bench.ok(fail_fatally(fence))));
+    assert_eq!(play.record().live.summary.get(crate::PublicState::Skipped), 899);
+    assert!(reads < 30 && commits < 12, "{reads} reads, {commits} commits");
+}
+
+#[test]
+fn a_chain_written_down_backwards_is_read_in_many_short_commits() {
+    let mut play = light();
+    let mut text = String::from("n499 ");
+    (0..499).rev().for_each(|n| text += &format!("n{n} n{n}>n{} ", n + 1));
     play.create(&text);
     let fence = play.fence("n0");
     let (reads, commits) = reads_after_restart(&mut play, |play| drop(play.bench.ok(fail_fatally(fence))));
