@@ -23,13 +23,15 @@ fn seeds_that_once_failed_stay_clean() {
     let sweep_hidden_by_a_page_read_before_a_commit = [101];
     let child_flow_revived_without_an_event = [5_077];
     let result_not_given_to_a_member_that_waits_again = [6_491];
+    let entry_of_a_stream_that_others_changed_fired_again = [7];
     let found = repeated_change_answered_before_its_copies_arrived
         .into_iter()
         .chain(window_refilled_from_before_a_commit)
         .chain(failed_read_of_what_was_missed_forgotten)
         .chain(sweep_hidden_by_a_page_read_before_a_commit)
         .chain(child_flow_revived_without_an_event)
-        .chain(result_not_given_to_a_member_that_waits_again);
+        .chain(result_not_given_to_a_member_that_waits_again)
+        .chain(entry_of_a_stream_that_others_changed_fired_again);
     clean(found, &Options::default());
 }
 
