@@ -1,11 +1,8 @@
-//! What a worker is told of what came before: recorded steps, the signals that ended suspensions, and how far its
-//! output is.
+//! What a worker is told of what came before: recorded steps, and the signals that ended suspensions.
 
 use ff_core::Execution;
-use ff_core::key::{Ask, Key};
 use ff_core::step::{Step, StepKind};
 use ff_core::suspension::{Resumption, Signal};
-use ff_core::workspace::Answer;
 use ff_store::{Store, StoreError};
 use rustc_hash::FxHashMap;
 
@@ -13,8 +10,7 @@ use crate::driver::Task;
 
 /// Whether there is something to tell.
 pub(crate) fn has_history(execution: &Execution) -> bool {
-    let live = &execution.live;
-    live.stepped || live.streamed || resumption(execution).is_some_and(|it| !it.signals.is_empty())
+    execution.live.stepped || resumption(execution).is_some_and(|it| !it.signals.is_empty())
 }
 
 fn resumption(execution: &Execution) -> Option<&Resumption> {
@@ -56,23 +52,6 @@ pub(crate) async fn add_history(store: &dyn Store, tasks: &mut [Task]) -> Result
                 tasks[*at].signals.push(signal);
             }
         }
-    }
-    add_streams(store, tasks).await
-}
-
-/// An attempt that was suspended goes on with its output where it was.
-async fn add_streams(store: &dyn Store, tasks: &mut [Task]) -> Result<(), StoreError> {
-    let partitions = store.info().partitions;
-    for task in tasks.iter_mut().filter(|it| it.execution.live.streamed) {
-        let id = task.execution.id;
-        let asks = vec![Ask::Record(Key::Stream(id))];
-        let loaded = store.load(id.route().partition(partitions), asks).await?;
-        let attempt = task.execution.attempt_number();
-        let own = loaded.answers.into_iter().find_map(|answer| match answer {
-            Answer::Stream(_, stream) => stream.filter(|it| it.attempt == attempt),
-            _ => None,
-        });
-        task.next_frame = own.map_or(1, |stream| stream.next);
     }
     Ok(())
 }

@@ -62,13 +62,11 @@ pub struct Task {
     pub steps: Vec<Step>,
     /// Signals that ended suspensions of which steps or the newest resumption tell, by number.
     pub signals: Vec<Signal>,
-    /// The number that the next frame of this attempt gets.
-    pub next_frame: u64,
 }
 
 impl Task {
     pub(super) fn new(execution: Arc<Execution>, input: Payload) -> Task {
-        Task { execution, input, steps: Vec::new(), signals: Vec::new(), next_frame: 1 }
+        Task { execution, input, steps: Vec::new(), signals: Vec::new() }
     }
 }
 
