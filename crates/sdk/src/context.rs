@@ -10,7 +10,9 @@ use ff_core::commands::Report;
 use ff_core::tags::Tags;
 use ff_core::{Execution, ExecutionId, Kind, LaneName, Namespace, Reply};
 
+use crate::durable::Journal;
 use crate::failure::fit;
+use crate::output::Output;
 use crate::worker::running::Running;
 use crate::{Expansion, Fabric, FlowRun, Outcome, TaskFailure};
 
@@ -49,6 +51,8 @@ struct Inner {
     data: Arc<Data>,
     /// What the handler adds to its flow.
     expansion: OnceLock<Expansion>,
+    journal: Journal,
+    output: Arc<Output>,
 }
 
 impl std::fmt::Debug for Inner {
@@ -63,8 +67,30 @@ impl Context {
         execution: Arc<Execution>,
         running: Arc<Running>,
         data: Arc<Data>,
+        journal: Journal,
     ) -> Context {
-        Context { inner: Arc::new(Inner { fabric, execution, running, data, expansion: OnceLock::new() }) }
+        let output = Arc::new(Output::new(&fabric, &execution, running.clone()));
+        let expansion = OnceLock::new();
+        Context { inner: Arc::new(Inner { fabric, execution, running, data, expansion, journal, output }) }
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.inner.journal
+    }
+
+    pub(crate) fn running(&self) -> &Running {
+        &self.inner.running
+    }
+
+    pub(crate) fn output(&self) -> &Arc<Output> {
+        &self.inner.output
+    }
+
+    /// Looks whether an answer says that somebody wants this work to stop.
+    pub(crate) fn heed(&self, reply: &Reply) {
+        if let Reply::Noted { cancel: Some(_) } = reply {
+            self.inner.running.request_cancel();
+        }
     }
 
     pub fn id(&self) -> ExecutionId {
@@ -136,8 +162,7 @@ impl Context {
     async fn report(&self, progress: Progress) {
         let fence = self.inner.running.fence();
         match self.inner.fabric.engine().execute(Report { fence, progress }).await {
-            Ok(Reply::Noted { cancel: Some(_) }) => self.inner.running.request_cancel(),
-            Ok(_) => {}
+            Ok(reply) => self.heed(&reply),
             Err(failure) => tracing::debug!(execution = %self.id(), %failure, "progress was not stored"),
         }
     }

@@ -11,9 +11,14 @@
 //! | changing the course of work | [`Fabric::cancel`], [`Fabric::replay`], [`Operation`], [`LaneHandle`] |
 //! | events and states as they happen | [`Fabric::events`], [`Fabric::watch`] |
 //! | running work | [`Worker`], [`Context`], [`Outcome`], [`TaskFailure`] |
+//! | steps that are not run twice, sleeping, children | [`Context::step`], [`Context::sleep`], [`Context::child`] |
+//! | waiting for signals and approvals | [`Context::wait_for_signal`], [`Context::suspend`], [`Context::waitpoint`] |
+//! | sending signals, the inbox, tokens | [`Fabric::signal`], [`Fabric::waitpoints`], [`Fabric::issue_token`] |
+//! | live output | [`Context::emit`], [`Context::summary`], [`Run::tail`], [`Run::frames`] |
 //! | tests that move the clock | [`testing`] |
 
 mod context;
+mod durable;
 mod error;
 mod events;
 mod fabric;
@@ -22,8 +27,10 @@ mod flow;
 mod handler;
 mod letter;
 mod listing;
+mod mail;
 mod operation;
 mod options;
+mod output;
 mod run;
 mod signals;
 mod submission;
@@ -33,6 +40,10 @@ mod url;
 mod worker;
 
 pub use context::Context;
+pub use durable::{
+    Child, ChildCall, OpenWaitpoint, OrTimeout, Received, Resumed, RetriedStep, StartChild, StepCall,
+    Suspending, WaitForSignal, WaitpointBuilder,
+};
 pub use error::{Error, NotCompleted};
 pub use events::{Events, Seen, Watch};
 pub use fabric::{Count, Fabric, connect, connect_with};
@@ -44,8 +55,10 @@ pub use flow::{
 pub use handler::{IntoOutcome, Outcome};
 pub use letter::Letter;
 pub use listing::{List, Page, PageCursor};
+pub use mail::{KeyInfo, SignalCall, WaitpointList, WaitpointPage};
 pub use operation::{Cancelled, LaneHandle, LaneSettings, Operation};
 pub use options::Options;
+pub use output::Frames;
 pub use run::{Run, result_of};
 pub use signals::asked_to_end;
 pub use submission::Submission;
@@ -63,6 +76,12 @@ pub use ff_core::limits::Limits;
 pub use ff_core::policy::{Backoff, Jitter, LeaseLoss, Policy};
 pub use ff_core::query::{CountKey, Filter, FlowFilter, Order};
 pub use ff_core::state::{AttemptOutcome, Reason};
+pub use ff_core::step::{Step, StepKey, StepKind};
+pub use ff_core::stream::{Frame, FrameMode, Summary};
+pub use ff_core::suspension::{
+    Condition, Digest, Distinct, Effect, Ignored, Match, OnTimeout, ResumedBy, Signal, TokenText,
+    WaitpointEntry, WaitpointId,
+};
 pub use ff_core::worker::{WorkerInstance, WorkerMode};
 pub use ff_core::{
     Capability, Execution, ExecutionId, Flow, FlowId, InstanceId, Kind, LaneName, Ms, Namespace, Payload,
@@ -71,5 +90,8 @@ pub use ff_core::{
 pub use ff_engine::explain::{Explanation, Gate};
 pub use ff_engine::flows::{Direction, EdgePage, FlowDescription, Graph};
 pub use ff_engine::machine::MachineStats;
-pub use ff_engine::{Cursor, Ended, EngineConfig, EventFilter, ShutdownReport, Start};
+pub use ff_engine::{
+    Cursor, Ended, EngineConfig, EventFilter, OpenedWaitpoint, Output, Place, ShutdownReport, Signalled,
+    Start, Tail,
+};
 pub use ff_store_sqlite::Synchronous;

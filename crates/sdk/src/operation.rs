@@ -111,7 +111,7 @@ pub struct Cancelled {
     pub cut_at: Option<Ms>,
 }
 
-fn changed(reply: Reply) -> Result<Arc<Execution>, Error> {
+pub(crate) fn changed(reply: Reply) -> Result<Arc<Execution>, Error> {
     match reply {
         Reply::Changed(execution) => Ok(execution),
         reply => Err(odd_reply(&reply)),

@@ -42,6 +42,10 @@ impl Run {
         Run { fabric, id, existing }
     }
 
+    pub(crate) fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
     pub fn id(&self) -> ExecutionId {
         self.id
     }

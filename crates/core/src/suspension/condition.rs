@@ -73,6 +73,11 @@ pub enum Condition {
 }
 
 impl Condition {
+    /// One signal of this name.
+    pub fn signal(name: &str) -> Result<Condition, Invalid> {
+        Ok(Condition::Signal(Match::named(SignalName::parse(name)?)))
+    }
+
     /// Checks what can be checked without looking at the execution.
     pub fn validate(&self) -> Result<(), Invalid> {
         let mut parts = 0;

@@ -58,6 +58,14 @@ impl<'de> Deserialize<'de> for WaitpointId {
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(pub [u8; 32]);
 
+impl Digest {
+    /// That of an action, in the bytes in which both sides have it.
+    pub fn of(action: &[u8]) -> Digest {
+        use sha2::Digest as _;
+        Digest(sha2::Sha256::digest(action).into())
+    }
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

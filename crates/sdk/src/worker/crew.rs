@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use ff_core::commands::{Complete, Delay, Fail, Release};
+use ff_core::commands::{Complete, Delay, Drift, Fail, RecordSteps, Release};
 use ff_core::execution::Fence;
 use ff_core::{Command, ExecutionId, InstanceId, Ms, Rejection};
 use ff_engine::{Failure, Task};
@@ -17,6 +17,7 @@ use tracing::Instrument;
 
 use super::running::Running;
 use crate::context::Data;
+use crate::durable::Journal;
 use crate::handler::{Conclusion, Handlers, Handling, Outcome};
 use crate::time::{Asking, ms};
 use crate::{Context, Expansion, Fabric, TaskFailure};
@@ -239,8 +240,10 @@ impl Drop for Place {
 /// Runs one attempt from its claim to its ending.
 async fn run(mut place: Place, task: Task, running: Arc<Running>) {
     let crew = place.crew.clone();
-    let Task { execution, input } = task;
-    let context = Context::new(crew.fabric.clone(), execution.clone(), running.clone(), crew.data.clone());
+    let Task { execution, input, steps, signals } = task;
+    let journal = Journal::new(steps, signals);
+    let (fabric, data) = (crew.fabric.clone(), crew.data.clone());
+    let context = Context::new(fabric, execution.clone(), running.clone(), data, journal);
     let conclusion = {
         let context = context.clone();
         let handling = guarded(|| match crew.handlers.get(&execution.spec.kind) {
@@ -257,8 +260,37 @@ async fn run(mut place: Place, task: Task, running: Arc<Running>) {
     };
     place.stop_working();
     match conclusion {
-        Some(conclusion) => crew.end(&running, conclusion, context.expansion()).await,
+        // Whatever a handler says that has given its lease back, it says again when it goes on.
+        _ if running.is_parked() => {}
+        Some(conclusion) => {
+            tokio::select! {
+                biased;
+                () = conclude(&context, &conclusion) => {}
+                () = running.over() => return crew.give_up(&running).await,
+            }
+            crew.end(&running, conclusion, context.expansion()).await;
+        }
         None => crew.give_up(&running).await,
+    }
+}
+
+/// Stores what belongs before the ending: output that is still here, and how the steps differ from those recorded.
+async fn conclude(context: &Context, conclusion: &Conclusion) {
+    if let Err(failure) = context.flush().await {
+        tracing::warn!(execution = %context.id(), %failure, "output was not stored");
+    }
+    if !matches!(conclusion, Ok(Outcome::Done(_))) {
+        return;
+    }
+    let drift = context.journal().drift();
+    if drift.is_empty() {
+        return;
+    }
+    let Drift { missing, reordered } = &drift;
+    tracing::warn!(execution = %context.id(), ?missing, ?reordered, "the steps called are not those recorded");
+    let (fence, steps) = (context.running().fence(), Vec::new());
+    if let Err(failure) = context.store(RecordSteps { fence, steps, drift }).await {
+        tracing::debug!(execution = %context.id(), %failure, "the difference of the steps was not stored");
     }
 }
 

@@ -14,6 +14,8 @@ const CANCELLED: u8 = 1;
 const RUN_OUT: u8 = 2;
 /// The lease is gone: whatever the handler does now counts for nothing.
 const LOST: u8 = 3;
+/// The handler has given the lease back and is called again later.
+const PARKED: u8 = 4;
 
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -75,6 +77,15 @@ impl Running {
         self.become_at_least(LOST);
     }
 
+    /// The lease was given back, and the attempt goes on later.
+    pub fn park(&self) {
+        self.become_at_least(PARKED);
+    }
+
+    pub fn is_parked(&self) -> bool {
+        self.mood.load(Ordering::SeqCst) == PARKED
+    }
+
     /// The lease could not be renewed in time.
     pub fn run_out(&self) {
         self.become_at_least(RUN_OUT);
@@ -87,7 +98,8 @@ impl Running {
     }
 
     pub fn is_cancelled(&self) -> bool {
-        self.mood.load(Ordering::SeqCst) >= CANCELLED
+        let mood = self.mood.load(Ordering::SeqCst);
+        (CANCELLED..PARKED).contains(&mood)
     }
 
     /// Whether the handler must not go on.
