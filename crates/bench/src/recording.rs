@@ -6,7 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ff_core::attempt::Attempt;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
-use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Page, PageAsk};
+use ff_core::query::{
+    CountKey, FlowPage, FlowPageAsk, FramePageAsk, Page, PageAsk, WaitpointPage, WaitpointPageAsk,
+};
+use ff_core::step::Step;
+use ff_core::stream::Frame;
+use ff_core::suspension::Signal;
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use ff_store::{Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written};
 
@@ -63,6 +68,18 @@ impl Store for Recording {
     }
     fn attempts(&self, execution: ExecutionId) -> Soon<'_, Result<Vec<Attempt>, StoreError>> {
         self.inner.attempts(execution)
+    }
+    fn steps(&self, executions: Vec<ExecutionId>) -> Soon<'_, Result<Vec<Step>, StoreError>> {
+        self.inner.steps(executions)
+    }
+    fn signals(&self, keys: Vec<(ExecutionId, u32)>) -> Soon<'_, Result<Vec<Option<Signal>>, StoreError>> {
+        self.inner.signals(keys)
+    }
+    fn frames(&self, ask: FramePageAsk) -> Soon<'_, Result<Vec<Frame>, StoreError>> {
+        self.inner.frames(ask)
+    }
+    fn waitpoints(&self, ask: WaitpointPageAsk) -> Soon<'_, Result<WaitpointPage, StoreError>> {
+        self.inner.waitpoints(ask)
     }
     fn executions(&self, ask: PageAsk) -> Soon<'_, Result<Page, StoreError>> {
         self.inner.executions(ask)

@@ -138,6 +138,15 @@ impl Tail {
 
     /// What comes next, as soon as it is there; nothing after the end of the execution. Safe to drop and call again.
     pub async fn next(&mut self) -> Result<Option<Output>, Failure> {
+        self.read(Patience::Wait).await
+    }
+
+    /// What comes next of what is there now; nothing if all of it was read.
+    pub async fn next_now(&mut self) -> Result<Option<Output>, Failure> {
+        self.read(Patience::None).await
+    }
+
+    async fn read(&mut self, patience: Patience) -> Result<Option<Output>, Failure> {
         if self.over {
             return Ok(None);
         }
@@ -193,9 +202,19 @@ impl Tail {
                 self.over = true;
                 return Ok(Some(Output::Ended(end.state)));
             }
+            if patience == Patience::None {
+                return Ok(None);
+            }
             changed.await;
         }
     }
+}
+
+/// Whether a reader waits for what is not there yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    Wait,
+    None,
 }
 
 impl Drop for Tail {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use background::{fixed, start};
+use background::{fixed, reaches, start};
 use flowfabric::testing::TestFabric;
 use flowfabric::{
     Context, Error, EventFilter, Fact, Fatal, Retryable, Start, StepKind, Submission, TaskFailure, Worker,
@@ -53,10 +53,7 @@ async fn a_step_that_was_recorded_is_not_run_again_by_a_later_attempt() {
         Ok((first, second, third))
     });
     let running = start(worker);
-    let run = fabric.submit("order", &()).attempts(3).backoff(fixed(SECOND)).await.unwrap();
-    for _ in 0..3 {
-        fabric.advance(SECOND).await;
-    }
+    let run = fabric.submit("order", &()).attempts(3).backoff(fixed(Duration::ZERO)).await.unwrap();
     assert_eq!(run.result::<(u32, u32, String)>().await.unwrap(), (1, 20, "1".to_owned()));
     assert_eq!(done.counts(), counts(&[("charge", 2), ("print", 1)]));
     let steps: Vec<_> =
@@ -86,7 +83,7 @@ async fn a_worker_that_dies_after_a_step_leaves_its_result_behind() {
         }
     });
     let dying = start(dying);
-    let run = fabric.submit("order", &()).backoff(fixed(SECOND)).await.unwrap();
+    let run = fabric.submit("order", &()).backoff(fixed(Duration::ZERO)).await.unwrap();
     at_the_end.await.unwrap();
     dying.kill().await;
     let next = Worker::new(&fabric).data(done.clone()).on("order", |ctx: Context, (): ()| async move {
@@ -115,7 +112,7 @@ async fn a_step_has_tries_of_its_own_and_fatal_ends_them() {
                     n => Err(Retryable(format!("try {n}")).into()),
                 }
             };
-            ctx.step("flaky", work).attempts(3).backoff(fixed(SECOND)).await
+            ctx.step("flaky", work).attempts(3).backoff(fixed(Duration::ZERO)).await
         })
         .on("fatal", |ctx: Context, (): ()| async move {
             let done = ctx.data::<Done>()?;
@@ -127,11 +124,9 @@ async fn a_step_has_tries_of_its_own_and_fatal_ends_them() {
         });
     let running = start(worker);
     let run = fabric.submit("flaky", &3).attempts(1).await.unwrap();
-    fabric.advance(SECOND * 3).await;
     assert_eq!(run.result::<u32>().await.unwrap(), 3);
     // The tries of a step are not the attempts of its execution.
     let run = fabric.submit("flaky", &100).attempts(1).await.unwrap();
-    fabric.advance(SECOND * 3).await;
     let Error::NotCompleted(ending) = run.result::<u32>().await.unwrap_err() else { panic!() };
     assert_eq!(&*ending.error.unwrap().message, "try 6");
     let run = fabric.submit("fatal", &()).attempts(5).await.unwrap();
@@ -156,8 +151,7 @@ async fn steps_side_by_side_are_recorded_each_for_itself() {
         Ok((left?, right?))
     });
     let running = start(worker);
-    let run = fabric.submit("both", &()).backoff(fixed(SECOND)).await.unwrap();
-    fabric.advance(SECOND).await;
+    let run = fabric.submit("both", &()).backoff(fixed(Duration::ZERO)).await.unwrap();
     assert_eq!(run.result::<(u32, u32)>().await.unwrap(), (1, 1));
     running.stop().await;
 }
@@ -179,6 +173,7 @@ async fn whoever_gives_the_lease_back_waits_for_steps_that_are_under_way() {
     });
     let running = start(worker);
     let run = fabric.submit("both", &()).await.unwrap();
+    reaches(&run, "delayed").await;
     fabric.advance(SECOND * 2).await;
     assert_eq!(run.result::<u32>().await.unwrap(), 1);
     assert_eq!(done.counts(), counts(&[("work begins", 1), ("work ends", 1)]));
@@ -211,8 +206,7 @@ async fn a_step_inside_a_step_and_a_record_of_another_type_are_refused() {
         ),
     ];
     for (kind, code, message) in cases {
-        let run = fabric.submit(kind, &()).backoff(fixed(SECOND)).await.unwrap();
-        fabric.advance(SECOND).await;
+        let run = fabric.submit(kind, &()).backoff(fixed(Duration::ZERO)).await.unwrap();
         let Error::NotCompleted(ending) = run.result::<u64>().await.unwrap_err() else { panic!() };
         let error = ending.error.unwrap();
         assert_eq!((error.code.as_deref(), &*error.message), (Some(code), message));
@@ -251,8 +245,7 @@ async fn steps_that_differ_from_the_record_are_tolerated_and_told_once() {
         if ctx.attempt() == 1 { Err(Retryable("again").into()) } else { Ok(()) }
     });
     let running = start(worker);
-    let run = fabric.submit("order", &()).backoff(fixed(SECOND)).await.unwrap();
-    fabric.advance(SECOND).await;
+    let run = fabric.submit("order", &()).backoff(fixed(Duration::ZERO)).await.unwrap();
     run.result::<()>().await.unwrap();
     let mut told = Vec::new();
     loop {
@@ -285,11 +278,17 @@ async fn a_sleep_holds_no_worker_and_is_passed_once_it_is_over() {
         });
     let running = start(worker);
     let run = fabric.submit("nap", &60).await.unwrap();
-    fabric.advance(SECOND).await;
+    reaches(&run, "delayed").await;
     let sleeping = run.get().await.unwrap();
     assert_eq!((sleeping.public_state().word(), sleeping.reason().word()), ("delayed", "resume_delay"));
     assert!(sleeping.lease().is_none());
-    fabric.advance(SECOND * 3658).await;
+    // Woken after an hour, it sleeps on for a minute.
+    fabric.advance(SECOND * 3600).await;
+    while run.steps().await.unwrap().len() < 2 {
+        fabric.settle().await;
+    }
+    reaches(&run, "delayed").await;
+    fabric.advance(SECOND * 59).await;
     assert_eq!(run.get().await.unwrap().public_state().word(), "delayed");
     fabric.advance(SECOND).await;
     assert_eq!(run.result::<(u32, u32)>().await.unwrap(), (1, 1));
@@ -299,7 +298,7 @@ async fn a_sleep_holds_no_worker_and_is_passed_once_it_is_over() {
 }
 
 #[tokio::test]
-async fn a_worker_that_dies_while_a_sleep_is_recorded_does_not_shorten_it() {
+async fn a_sleep_lasts_as_long_although_its_worker_is_gone() {
     let fabric = TestFabric::new().await;
     let done = Done::default();
     let worker = |done: &Done| {
@@ -310,11 +309,9 @@ async fn a_worker_that_dies_while_a_sleep_is_recorded_does_not_shorten_it() {
     };
     let running = start(worker(&done));
     let run = fabric.submit("nap", &()).await.unwrap();
+    reaches(&run, "delayed").await;
     fabric.advance(SECOND * 10).await;
     running.kill().await;
-    // An operator takes it out of its delay; it sleeps for the rest.
-    fabric.hold(run.id()).await.unwrap();
-    fabric.unhold(run.id()).await.unwrap();
     let running = start(worker(&done));
     fabric.advance(SECOND * 89).await;
     assert_eq!(done.counts(), counts(&[]));
@@ -401,10 +398,10 @@ async fn what_a_child_came_to_outlives_the_child() {
     );
     let running = start(worker);
     let run = fabric.submit("parent", &()).await.unwrap();
-    fabric.settle().await;
-    while run.get().await.unwrap().public_state().word() != "suspended" {
+    while run.steps().await.unwrap().len() < 2 {
         fabric.settle().await;
     }
+    reaches(&run, "suspended").await;
     let child = fabric.search().kind("child").await.unwrap().executions[0].id;
     fabric.remove(child).await.unwrap();
     fabric.advance(SECOND * 3601).await;

@@ -149,16 +149,17 @@ mod tests {
     #[test]
     fn what_differs_from_the_record_is_told_and_nothing_else() {
         let words = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-        let cases: [(&[&str], &[&str], &[&str], &[&str]); 7] = [
-            (&[], &["a", "b"], &[], &[]),
-            (&["a", "b"], &["a", "b"], &[], &[]),
-            (&["a", "b"], &["a", "b", "c"], &[], &[]),
-            (&["a", "b"], &["b"], &["a"], &[]),
-            (&["a", "b"], &["a"], &["b"], &[]),
-            (&["a", "b"], &["b", "a"], &[], &["b"]),
-            (&["a", "b"], &["a", "new", "b"], &[], &["new"]),
+        // What was recorded, what is called, what is missing, what is out of order.
+        let cases: [[&[&str]; 4]; 7] = [
+            [&[], &["a", "b"], &[], &[]],
+            [&["a", "b"], &["a", "b"], &[], &[]],
+            [&["a", "b"], &["a", "b", "c"], &[], &[]],
+            [&["a", "b"], &["b"], &["a"], &[]],
+            [&["a", "b"], &["a"], &["b"], &[]],
+            [&["a", "b"], &["b", "a"], &[], &["b"]],
+            [&["a", "b"], &["a", "new", "b"], &[], &["new"]],
         ];
-        for (before, calls, missing, reordered) in cases {
+        for [before, calls, missing, reordered] in cases {
             let told = drift(&recorded(before), calls);
             assert_eq!(told, (words(missing), words(reordered)), "{before:?} {calls:?}");
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flowfabric::{Backoff, Error, Jitter, Stopped, Worker};
+use flowfabric::{Backoff, Error, Jitter, Run, Stopped, Worker};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -43,4 +43,16 @@ impl Background {
 pub fn fixed(pause: Duration) -> Backoff {
     let ms = i64::try_from(pause.as_millis()).unwrap();
     Backoff { initial_ms: ms, factor: 1.0, max_ms: ms, jitter: Jitter::None }
+}
+
+/// Waits until an execution is in a state.
+#[allow(dead_code, reason = "not every test file needs all of it")]
+pub async fn reaches(run: &Run, state: &str) {
+    let mut states = run.watch().await.unwrap();
+    while let Some(execution) = states.next().await.unwrap() {
+        if execution.public_state().word() == state {
+            return;
+        }
+    }
+    panic!("it has ended without being {state}");
 }

@@ -6,7 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ff_core::attempt::Attempt;
 use ff_core::key::Ask;
 use ff_core::payload::PayloadKey;
-use ff_core::query::{CountKey, FlowPage, FlowPageAsk, Page, PageAsk};
+use ff_core::query::{
+    CountKey, FlowPage, FlowPageAsk, FramePageAsk, Page, PageAsk, WaitpointPage, WaitpointPageAsk,
+};
+use ff_core::step::Step;
+use ff_core::stream::Frame;
+use ff_core::suspension::Signal;
 use ff_core::{PartitionId, ServerId};
 use ff_store::{Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written};
 use flowfabric::{ExecutionId, Ms, Payload};
@@ -56,6 +61,22 @@ impl Store for Measured {
 
     fn attempts(&self, execution: ExecutionId) -> Soon<'_, Result<Vec<Attempt>, StoreError>> {
         self.store.attempts(execution)
+    }
+
+    fn steps(&self, executions: Vec<ExecutionId>) -> Soon<'_, Result<Vec<Step>, StoreError>> {
+        self.store.steps(executions)
+    }
+
+    fn signals(&self, keys: Vec<(ExecutionId, u32)>) -> Soon<'_, Result<Vec<Option<Signal>>, StoreError>> {
+        self.store.signals(keys)
+    }
+
+    fn frames(&self, ask: FramePageAsk) -> Soon<'_, Result<Vec<Frame>, StoreError>> {
+        self.store.frames(ask)
+    }
+
+    fn waitpoints(&self, ask: WaitpointPageAsk) -> Soon<'_, Result<WaitpointPage, StoreError>> {
+        self.store.waitpoints(ask)
     }
 
     fn executions(&self, ask: PageAsk) -> Soon<'_, Result<Page, StoreError>> {

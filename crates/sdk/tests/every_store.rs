@@ -1,0 +1,106 @@
+//! Steps, waits, tokens, children and output on every store, with workers that are stopped in the middle.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod background;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use background::{reaches, start};
+use ff_scratch::{Database, test_postgres};
+use flowfabric::{Context, Effect, Fabric, Ignored, Output, StepKind, Worker, connect};
+use serde_json::json;
+
+/// Asks for an approval, runs children, says what it does.
+fn worker(fabric: &Fabric, asked: &Arc<AtomicU32>) -> Worker {
+    Worker::new(fabric).data(asked.clone()).on("double", |_: Context, n: u64| async move { Ok(n * 2) }).on(
+        "order",
+        |ctx: Context, n: u64| async move {
+            let approval = ctx.waitpoint("approval").action(b"order").approvers(["ada"]).await?;
+            let asked = ctx.data::<Arc<AtomicU32>>()?;
+            ctx.step("ask", async || {
+                ctx.emit("line", "asked").await?;
+                Ok(asked.fetch_add(1, Ordering::SeqCst))
+            })
+            .await?;
+            let approved = approval.wait::<u64>().await?;
+            ctx.sleep(Duration::from_millis(60)).await?;
+            let children = vec![ctx.start_child("double", &n).await?, ctx.start_child("double", &2).await?];
+            let doubled: Vec<u64> = ctx.join(children).await?;
+            ctx.emit("line", "doubled").await?;
+            ctx.summary(&json!({ "done": true })).await?;
+            Ok(approved.payload + doubled[0] + doubled[1])
+        },
+    )
+}
+
+async fn works(fabric: Fabric) {
+    let asked = Arc::new(AtomicU32::new(0));
+    let first = start(worker(&fabric, &asked));
+    let run = fabric.submit("order", &10).await.unwrap();
+    reaches(&run, "suspended").await;
+    first.stop().await;
+    // Somebody else goes on with it.
+    let second = start(worker(&fabric, &asked));
+    let page = fabric.waitpoints().name("approval").await.unwrap();
+    let waitpoint = page.waitpoints.iter().find(|it| it.id.execution == run.id()).unwrap().id;
+    let token = fabric.issue_token(waitpoint).await.unwrap().token;
+    let send = |source: &'static str| {
+        fabric.signal_with_token(token.reveal()).payload(&100).source(source).idempotency_key(source)
+    };
+    assert_eq!(send("eve").await.unwrap().effect, Effect::Ignored(Ignored::NotAnApprover));
+    assert_eq!(send("ada").await.unwrap().effect, Effect::Satisfied);
+    assert_eq!(run.result::<u64>().await.unwrap(), 124);
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "a step that was recorded is not run again");
+    assert!(fabric.waitpoints().execution(run.id()).await.unwrap().waitpoints.is_empty());
+    let error = fabric.signal_with_token("v1.1.x.y").await.unwrap_err();
+    assert_eq!(error.code(), "token_refused");
+
+    let steps: Vec<_> = run.steps().await.unwrap().iter().map(|it| (it.key.to_string(), it.kind)).collect();
+    let wanted = [
+        ("approval", StepKind::Waitpoint),
+        ("ask", StepKind::Run),
+        ("approval #2", StepKind::Wait),
+        ("sleep", StepKind::Sleep),
+        ("double", StepKind::Child),
+        ("double #2", StepKind::Child),
+        ("double #3", StepKind::Child),
+        ("double #4", StepKind::Child),
+    ];
+    assert_eq!(steps, wanted.map(|(name, kind)| (name.to_owned(), kind)));
+    let signals = run.signals().await.unwrap();
+    assert_eq!((signals.len(), &*signals[0].payload.bytes), (1, &b"100"[..]));
+    let mut tail = run.tail(None).await.unwrap();
+    let mut lines = Vec::new();
+    while let Some(output) = tail.next().await.unwrap() {
+        if let Output::Frame(frame) = output {
+            lines.push(String::from_utf8_lossy(&frame.bytes).into_owned());
+        }
+    }
+    assert_eq!(lines, ["asked", "doubled", r#"{"done":true}"#]);
+    assert_eq!(run.summary().await.unwrap().unwrap().document.get(), r#"{"done":true}"#);
+    second.stop().await;
+    fabric.shutdown(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn an_order_is_approved_in_memory() {
+    works(connect("memory:?partitions=3").await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn an_order_is_approved_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    for partitions in [1, 3] {
+        let path = folder.path().join(format!("{partitions}.db"));
+        works(connect(&format!("sqlite:{}?partitions={partitions}", path.display())).await.unwrap()).await;
+    }
+}
+
+#[tokio::test]
+async fn an_order_is_approved_on_postgresql() {
+    let database = Database::create(&test_postgres().unwrap(), None).unwrap();
+    works(connect(&format!("{}?partitions=8", database.url())).await.unwrap()).await;
+}
