@@ -15,7 +15,8 @@ use ff_core::ready::Place;
 use ff_core::workspace::{Answer, Opening};
 use ff_core::{ExecutionId, LaneName, Ms, PartitionId};
 
-use super::{Check, ensure_eq};
+use super::mail_dump::Mail;
+use super::{Check, ensure, ensure_eq};
 use crate::{Store, StoreError};
 
 /// Far beyond everything a case writes, and far enough from the end to count on from it.
@@ -59,6 +60,7 @@ pub struct Dump {
     pub counts: Vec<(CountKey, u64)>,
     pub flows: Vec<Flow>,
     pub lists: Vec<List>,
+    pub mail: Mail,
 }
 
 impl Dump {
@@ -76,6 +78,9 @@ impl Dump {
             ensure_eq!(got.opening.links, want.opening.links, "links of partition {at}");
             ensure_eq!(got.opening.lanes, want.opening.lanes, "lanes of partition {at}");
             ensure_eq!(got.opening.workers, want.opening.workers, "workers of partition {at}");
+            let keys = (&got.opening.signing_keys, &want.opening.signing_keys);
+            // Not compared by their text, which does not show the secret.
+            ensure!(keys.0 == keys.1, "signing keys of partition {at}: got {:?}, want {:?}", keys.0, keys.1);
             ensure_eq!(got.opening.leases, want.opening.leases, "leases of partition {at}");
             ensure_eq!(got.opening.ready_counts, want.opening.ready_counts, "ready counts of {at}");
             ensure_eq!(got.next_event, want.next_event, "next event of partition {at}");
@@ -109,7 +114,7 @@ impl Dump {
         for (got, want) in self.lists.iter().zip(&want.lists) {
             ensure_eq!(got, want, "list {:?}", want.list);
         }
-        Ok(())
+        self.mail.compare(&want.mail)
     }
 }
 
@@ -143,7 +148,8 @@ async fn read(store: &dyn Store) -> Result<Dump, StoreError> {
     let all = FlowPageAsk { filter, order: Order::OldestFirst, after: None, limit: ALL, scan_max: ALL };
     let flows = store.flows(all).await?.flows;
     let lists = read_lists(store, &flows, &executions).await?;
-    Ok(Dump { partitions, executions, payloads, attempts, counts, flows, lists })
+    let mail = Mail::of(store, &executions).await?;
+    Ok(Dump { partitions, executions, payloads, attempts, counts, flows, lists, mail })
 }
 
 /// The members of every flow, and what leads into and out of each of them.
@@ -241,6 +247,7 @@ impl PartitionDump {
         self.opening.links.sort_by_key(|link| link.peer);
         self.opening.lanes.sort_by(|a, b| a.name.cmp(&b.name));
         self.opening.workers.sort_by_key(|worker| worker.instance);
+        self.opening.signing_keys.sort_by_key(|key| key.id);
         self.opening.ready_counts.sort();
         self.opening.leases.sort();
         self.ready_status.sort();

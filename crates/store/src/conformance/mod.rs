@@ -17,6 +17,8 @@ mod differential;
 mod dump;
 mod engine;
 mod graph_samples;
+mod mail_dump;
+mod mail_samples;
 mod program;
 mod samples;
 mod stand;

@@ -1,6 +1,7 @@
 //! Random programs: lists of commands made from a seed, the same every time.
 
 mod flows;
+mod mail;
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use ff_core::inbox::Posted;
 use ff_core::lane::LaneMode;
 use ff_core::limits::Limits;
 use ff_core::payload::Payload;
+use ff_core::suspension::Token;
 use ff_core::{ExecutionId, InstanceId, Ms, PartitionId, Route};
 
 use super::engine::{Answered, claimed};
@@ -51,6 +53,9 @@ pub fn limits() -> Limits {
         event_retention_ms: 40_000,
         // Small, so that cascades take many commits.
         cascade_edges_max: 3,
+        frames_kept_max: 3,
+        frame_retention_ms: 12_000,
+        best_effort_ms: 3_000,
         ..Limits::default()
     }
 }
@@ -65,14 +70,26 @@ pub struct Program {
     fences: Vec<Fence>,
     workers: Vec<InstanceId>,
     flows: Vec<flows::Sketch>,
+    children: Vec<ExecutionId>,
+    tokens: Vec<Token>,
     /// The numbers of posted rows, and where they were posted.
     rows: Vec<(PartitionId, u64)>,
 }
 
 impl Program {
     pub fn new(seed: u64, partitions: u16) -> Program {
-        let (executions, fences, workers, flows, rows) = Default::default();
-        Program { dice: Dice::new(seed), partitions, made: 0, executions, fences, workers, flows, rows }
+        Program {
+            dice: Dice::new(seed),
+            partitions,
+            made: 0,
+            executions: Vec::new(),
+            fences: Vec::new(),
+            workers: Vec::new(),
+            flows: Vec::new(),
+            children: Vec::new(),
+            tokens: Vec::new(),
+            rows: Vec::new(),
+        }
     }
 
     pub fn dice(&mut self) -> &mut Dice {
@@ -121,13 +138,14 @@ impl Program {
         for execution in replies.iter().flat_map(claimed) {
             self.fences.push(execution.fence());
         }
+        self.follow_tokens(replies);
         if self.fences.len() > 40 {
             self.fences.drain(..20);
         }
     }
 
     fn command(&mut self, partition: PartitionId) -> Option<Command> {
-        Some(match self.dice.below(29) {
+        Some(match self.dice.below(40) {
             0..=5 => self.create(partition),
             6..=8 => self.claim()?,
             9 => commands::Complete { fence: self.fence(partition)?, result: self.result() }.into(),
@@ -141,6 +159,7 @@ impl Program {
             17 => self.about_worker(partition)?,
             18 => self.about_letter(partition)?,
             19..=24 => self.about_flow(partition)?,
+            25..=35 => self.about_mail(partition)?,
             _ => self.about_execution(partition)?,
         })
     }

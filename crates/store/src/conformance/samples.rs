@@ -21,6 +21,7 @@ use ff_core::{
     Capability, ExecutionId, InstanceId, Kind, LaneName, Ms, Namespace, PartitionId, Route, WorkerName,
 };
 
+use super::mail_samples;
 use super::stand::START;
 
 /// Quotes of every kind, line ends, blanks at both ends, other scripts, a character outside the basic plane
@@ -142,7 +143,7 @@ pub fn full(id: ExecutionId, instance: InstanceId, state: State) -> Execution {
         digest: ContentDigest(u64::MAX >> 1),
         input_bytes: 1 << 40,
         member: None,
-        parent: None,
+        parent: Some(ExecutionId::from_parts(START, Route(3), 9)),
     });
     it.live = Live {
         priority: -100,
@@ -155,9 +156,9 @@ pub fn full(id: ExecutionId, instance: InstanceId, state: State) -> Execution {
         timer: None,
         endings: endings(),
         node: None,
-        mailbox: None,
-        stepped: false,
-        streamed: false,
+        mailbox: Some(Box::new(mail_samples::mailbox())),
+        stepped: true,
+        streamed: true,
         changed_at: START,
     };
     it
@@ -200,6 +201,16 @@ pub fn states(instance: InstanceId) -> Vec<State> {
         held(Some(START + 5), Some(Reason::ResumeDelay)),
         State::Blocked { reason: Reason::WaitingForDependencies },
     ];
+    let suspensions = mail_samples::suspensions();
+    states.push(State::Held {
+        actor: odd(),
+        cause: odd(),
+        at: START,
+        until: None,
+        reason: None,
+        suspension: suspensions.first().cloned().map(Box::new),
+    });
+    states.extend(suspensions.into_iter().map(|it| State::Suspended(Box::new(it))));
     let terminal = PublicState::ALL.iter().filter(|state| state.is_terminal());
     let reasons = Reason::ALL.iter().rev();
     states.extend(terminal.zip(reasons).map(|(state, reason)| State::Ended(end(*state, *reason))));
@@ -236,6 +247,7 @@ fn endings() -> Vec<LeaseEnding> {
         How::Failed { retry_at: Some(START) },
         How::Delayed { until: START + 1 },
         How::Released,
+        How::Suspended,
         How::Cancelled,
         How::Lost(Lost::Expired),
     ];

@@ -153,11 +153,11 @@ fn spoil(state: &MemoryState, bug: Bug, commit: &mut Commit) {
             let neighbours: Vec<_> = purged(changes).into_iter().filter_map(next).collect();
             changes.executions.extend(neighbours.into_iter().map(ExecutionChange::Purge));
         }
-        _ => {}
+        _ => super::mail::spoil(before, bug, changes),
     }
 }
 
-fn purged(changes: &Changes) -> Vec<ff_core::ExecutionId> {
+pub(super) fn purged(changes: &Changes) -> Vec<ff_core::ExecutionId> {
     let purged = changes.executions.iter().filter_map(|change| match change {
         ExecutionChange::Purge(id) => Some(*id),
         _ => None,

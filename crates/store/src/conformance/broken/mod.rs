@@ -4,6 +4,7 @@
 //! bug names the case that must notice it; a suite in which that case is deleted does not pass its own test.
 
 mod commits;
+mod mail;
 mod reads;
 mod store;
 mod turns;
@@ -94,6 +95,42 @@ bugs! {
     SweepOfFlowsWithoutLimit => a_sweep_finds_flows_that_are_old_enough,
     ChangesForgetEdges => changes_of_a_graph_are_told,
     ChangesForgetFlows => changes_of_a_graph_are_told,
+    // What arrives for executions and what they leave behind.
+    SigningKeyNotRemoved => signing_keys_read_back_and_go,
+    SigningKeyNotReplaced => signing_keys_read_back_and_go,
+    OpeningForgetsSigningKeys => signing_keys_read_back_and_go,
+    SignalsDropped => signals_read_back,
+    SignalsOutOfOrder => signals_read_back,
+    SignalWithoutCorrelation => signals_read_back,
+    StepNotReplaced => steps_read_back_in_order_and_are_replaced,
+    /// A step that is recorded again stands beside itself.
+    StepInsertedTwice => steps_read_back_in_order_and_are_replaced,
+    StepsOrderedByName => steps_read_back_in_order_and_are_replaced,
+    ChangesForgetStreams => changes_of_streams_and_keys_are_told,
+    ChangesForgetSigningKeys => changes_of_streams_and_keys_are_told,
+    PurgeLeavesSignals => a_purge_takes_signals_steps_and_output_along,
+    PurgeLeavesSteps => a_purge_takes_signals_steps_and_output_along,
+    PurgeLeavesStream => a_purge_takes_signals_steps_and_output_along,
+    PurgeLeavesFrames => a_purge_takes_signals_steps_and_output_along,
+    /// What is removed with an execution takes what was made anew under its id along.
+    PurgeAfterAdding => a_purge_takes_signals_steps_and_output_along,
+    StreamNotRemoved => streams_read_back_and_go,
+    StreamLosesItsSummary => streams_read_back_and_go,
+    FramesOfAllAttempts => frames_come_in_both_orders_and_in_pages,
+    FrameOrderIgnored => frames_come_in_both_orders_and_in_pages,
+    FramePageIncludesItsStart => frames_come_in_both_orders_and_in_pages,
+    FramesIgnoreBytes => frames_come_in_both_orders_and_in_pages,
+    NoFrameWithoutRoom => frames_come_in_both_orders_and_in_pages,
+    FramesNotTrimmed => frames_are_trimmed_before_others_come,
+    FramesOfAllModesTrimmed => frames_are_trimmed_before_others_come,
+    FramesTrimmedAfterAdding => frames_are_trimmed_before_others_come,
+    WaitpointNotRemoved => waitpoints_open_change_and_close,
+    WaitpointKeepsItsReason => waitpoints_open_change_and_close,
+    WaitpointPageIncludesItsStart => pages_of_waitpoints_cover_everything_in_both_orders,
+    WaitpointPageOrderIgnored => pages_of_waitpoints_cover_everything_in_both_orders,
+    WaitpointFilterIgnoresTheName => every_filter_of_waitpoints_is_applied,
+    WaitpointFilterIgnoresTheExecution => every_filter_of_waitpoints_is_applied,
+    WaitpointScanWithoutBound => a_scan_of_waitpoints_is_bounded,
     // What is read.
     ReadyIncludesItsStart => ready_entries_come_in_order_and_in_pages,
     ReadySkipsOne => ready_entries_come_in_order_and_in_pages,

@@ -143,6 +143,7 @@ fn spoil_opening(bug: Bug, opening: &mut Opening) {
     match bug {
         Bug::OpeningForgetsLeases => drop(opening.leases.pop()),
         Bug::OpeningForgetsLanes => drop(opening.lanes.pop()),
+        Bug::OpeningForgetsSigningKeys => drop(opening.signing_keys.pop()),
         _ => {}
     }
 }
@@ -162,6 +163,8 @@ fn spoil_changes(state: &MemoryState, bug: Bug, partition: PartitionId, missed: 
         (Bug::ChangesForgetEndings, Some(missed)) => missed.ended.clear(),
         (Bug::ChangesForgetFlows, Some(missed)) => missed.flows.clear(),
         (Bug::ChangesForgetEdges, Some(missed)) => missed.edges.clear(),
+        (Bug::ChangesForgetStreams, Some(missed)) => missed.streams.clear(),
+        (Bug::ChangesForgetSigningKeys, Some(missed)) => missed.signing_keys.clear(),
         (Bug::ChangesForgetMessages, Some(missed)) => missed.messages.clear(),
         (Bug::ChangesWithoutCounts, Some(missed)) => missed.ready_counts.clear(),
         (Bug::ChangesWithoutRemovals, Some(missed)) => missed.executions.retain(|(_, it)| it.is_some()),

@@ -14,7 +14,7 @@ use ff_core::suspension::Signal;
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 
 use super::super::stand::START;
-use super::{Bug, commits, reads, turns};
+use super::{Bug, commits, mail, reads, turns};
 use crate::memory::MemoryState;
 use crate::{
     Commit, EventPage, Loaded, MemoryStore, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written,
@@ -180,19 +180,40 @@ impl Store for BrokenStore {
     }
 
     fn steps(&self, executions: Vec<ExecutionId>) -> Soon<'_, Result<Vec<Step>, StoreError>> {
-        self.inner.steps(executions)
+        Box::pin(async move {
+            let mut steps = self.inner.steps(executions).await?;
+            if self.has(Bug::StepInsertedTwice) {
+                steps.extend(mail::doubles(&self.before(), &steps));
+            }
+            if self.has(Bug::StepsOrderedByName) {
+                steps.sort_by(|a, b| (a.execution, &a.key).cmp(&(b.execution, &b.key)));
+            }
+            Ok(steps)
+        })
     }
 
     fn signals(&self, keys: Vec<(ExecutionId, u32)>) -> Soon<'_, Result<Vec<Option<Signal>>, StoreError>> {
-        self.inner.signals(keys)
+        Box::pin(async move {
+            let mut signals = self.inner.signals(keys).await?;
+            if self.has(Bug::SignalsOutOfOrder) {
+                signals.sort_by_key(|signal| signal.as_ref().map(|it| (it.execution, it.number)));
+            }
+            Ok(signals)
+        })
     }
 
     fn frames(&self, ask: FramePageAsk) -> Soon<'_, Result<Vec<Frame>, StoreError>> {
-        self.inner.frames(ask)
+        Box::pin(async move {
+            let frames = self.inner.frames(ask).await?;
+            Ok(self.bug.map_or(frames, |bug| self.inner.inspect(|state| mail::frames(state, bug, ask))))
+        })
     }
 
     fn waitpoints(&self, ask: WaitpointPageAsk) -> Soon<'_, Result<WaitpointPage, StoreError>> {
-        self.inner.waitpoints(ask)
+        Box::pin(async move {
+            let page = self.inner.waitpoints(ask.clone()).await?;
+            Ok(self.bug.map_or(page, |bug| self.inner.inspect(|state| mail::waitpoints(state, bug, ask))))
+        })
     }
 
     fn executions(&self, ask: PageAsk) -> Soon<'_, Result<Page, StoreError>> {

@@ -9,6 +9,8 @@ mod graphs;
 mod handles;
 mod inbox;
 mod log;
+mod mail;
+mod output;
 mod pages;
 mod payloads;
 mod records;
@@ -16,6 +18,7 @@ mod removal;
 mod sweep;
 mod turns;
 mod versions;
+mod waitpoints;
 mod windows;
 
 use super::Case;
@@ -77,6 +80,18 @@ macro_rules! for_each_conformance_case {
             graphs::lists_of_a_graph_come_in_order_and_in_pages,
             graphs::a_sweep_finds_flows_that_are_old_enough,
             graphs::changes_of_a_graph_are_told,
+            mail::signing_keys_read_back_and_go,
+            mail::signals_read_back,
+            mail::steps_read_back_in_order_and_are_replaced,
+            mail::changes_of_streams_and_keys_are_told,
+            mail::a_purge_takes_signals_steps_and_output_along,
+            output::streams_read_back_and_go,
+            output::frames_come_in_both_orders_and_in_pages,
+            output::frames_are_trimmed_before_others_come,
+            waitpoints::waitpoints_open_change_and_close,
+            waitpoints::pages_of_waitpoints_cover_everything_in_both_orders,
+            waitpoints::every_filter_of_waitpoints_is_applied,
+            waitpoints::a_scan_of_waitpoints_is_bounded,
             sweep::a_sweep_finds_what_is_old_enough,
             sweep::a_sweep_is_bounded,
             sweep::a_sweep_tells_when_the_next_is_due,
