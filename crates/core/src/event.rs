@@ -238,6 +238,8 @@ pub enum Fact {
         why: Closing,
     },
     SignalReceived {
+        /// Its number among the signals of its execution; the event has a number of its own.
+        #[serde(rename = "signal")]
         number: u32,
         name: Option<SignalName>,
         waitpoint: Option<u32>,

@@ -245,8 +245,17 @@ mod tests {
         ] {
             let broken = BrokenFactory(Some(bug));
             let factories: [(&str, &dyn Factory); 2] = [("broken", &broken), ("memory", &MemoryFactory)];
-            let problem = differ(&factories, 7, 240).await.expect_err(&format!("{bug:?} is not noticed"));
-            assert!(problem.contains("seed 7") && problem.contains("broken"), "{bug:?}: {problem}");
+            // What a program does is drawn; one of a few comes across it.
+            let mut noticed = None;
+            for seed in [7, 8, 9, 10, 11, 12] {
+                noticed = differ(&factories, seed, 240).await.err().map(|problem| (seed, problem));
+                if noticed.is_some() {
+                    break;
+                }
+            }
+            let (seed, problem) = noticed.unwrap_or_else(|| panic!("{bug:?} is not noticed"));
+            let told = problem.contains(&format!("seed {seed}")) && problem.contains("broken");
+            assert!(told, "{bug:?}: {problem}");
         }
     }
 }

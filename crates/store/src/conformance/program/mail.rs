@@ -27,8 +27,8 @@ impl Program {
                 let (fence, waitpoint, step) = (self.fence(partition)?, self.waitpoint(), self.maybe_step());
                 commands::OpenWaitpoint { fence, waitpoint, step }.into()
             }
-            13..=15 => self.record_steps(partition)?,
-            16..=19 => self.append(partition)?,
+            13 | 14 => self.record_steps(partition)?,
+            15..=19 => self.append(partition)?,
             20 => self.start_child(partition)?,
             21 => {
                 let (actor, cause) = by();
@@ -154,7 +154,8 @@ impl Program {
             NewFrame { kind, mode, bytes: bytes.into() }
         });
         let frames = frames.collect();
-        Some(commands::Append { fence, first: 1 + self.dice.below(4) as u64, frames }.into())
+        let first = [1, 1, 1, 2, 4, 6][self.dice.below(6)];
+        Some(commands::Append { fence, first, frames }.into())
     }
 
     fn start_child(&mut self, partition: PartitionId) -> Option<Command> {
