@@ -290,6 +290,22 @@ async fn a_flow_grows_until_it_is_sealed() {
 }
 
 #[tokio::test]
+async fn joining_two_nodes_of_a_flow_that_is_submitted_is_told() {
+    let fabric = TestFabric::new().await;
+    let flow = fabric.flow("late").open();
+    let (first, last) = (flow.node("ok", "first"), flow.node("ok", "last").open());
+    let run = flow.submit().await.unwrap();
+    assert_eq!(run.state().await.unwrap(), FlowState::Open);
+    last.after(&first);
+    let told = "edge joins nodes of a flow that is submitted already; draw it with FlowRun::grow";
+    assert_eq!(run.get().await.unwrap_err().to_string(), told);
+    assert_eq!(run.wait().await.unwrap_err().to_string(), told);
+    assert_eq!(flow.submit().await.unwrap_err().to_string(), told);
+    let other = fabric.flow_run(run.id());
+    assert_eq!(other.get().await.unwrap().live.edges, 0, "who did not draw it is not concerned");
+}
+
+#[tokio::test]
 async fn a_graph_larger_than_one_call_goes_in_parts() {
     let limits = Limits { flow_items_max: 10, ..Limits::default() };
     let fabric = TestFabric::with(Options::new().limits(limits)).await.unwrap();

@@ -20,13 +20,14 @@ impl Doctor {
         store.close().await;
         let found = found?;
         if settings.json {
-            let value = json!({ "ok": found.problems.is_empty(), "executions": found.executions, "dead_letters": found.dead_letters, "problems": found.problems });
+            let value = json!({ "ok": found.problems.is_empty(), "executions": found.executions, "flows": found.flows, "dead_letters": found.dead_letters, "problems": found.problems });
             view::document(&value)?;
         } else {
             found.problems.iter().try_for_each(|problem| view::line(problem))?;
             view::line(&format!(
-                "{} executions examined, {} problems",
+                "{} executions and {} flows examined, {} problems",
                 found.executions,
+                found.flows,
                 found.problems.len()
             ))?;
             if found.dead_letters > 0 {

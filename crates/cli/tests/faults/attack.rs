@@ -36,11 +36,17 @@ pub struct Attack<'a> {
     seed: u64,
 }
 
+/// What all choices of a run follow from; printed, and given to repeat them.
+pub fn seed() -> u64 {
+    let given = std::env::var("FLOWFABRIC_FAULT_SEED").ok();
+    let seed = given.map_or_else(|| RandomState::new().hash_one(0) % 1_000_000, |it| it.parse().unwrap());
+    println!("FLOWFABRIC_FAULT_SEED={seed}");
+    seed
+}
+
 impl<'a> Attack<'a> {
     pub fn on(url: &str) -> Attack<'a> {
-        let given = std::env::var("FLOWFABRIC_FAULT_SEED").ok();
-        let seed = given.map_or_else(|| RandomState::new().hash_one(0) % 1_000_000, |it| it.parse().unwrap());
-        println!("FLOWFABRIC_FAULT_SEED={seed}");
+        let seed = seed();
         let (url, truth_url) = (url.to_owned(), url.to_owned());
         Attack { url, truth_url, outage: Box::new(|_, _| {}), seed }
     }

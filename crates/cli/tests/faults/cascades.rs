@@ -23,6 +23,7 @@ use flowfabric::{
     WorkerName,
 };
 
+use crate::attack::seed;
 use crate::parts;
 
 /// How many nodes each of the three cascades goes over.
@@ -215,7 +216,7 @@ fn attack(url: &str) {
         fabric.shutdown(Duration::from_secs(5)).await;
         graph
     });
-    let mut rng = Rng::new(u64::from(std::process::id()));
+    let mut rng = Rng::new(seed());
     let mut steps = 0;
     for _ in 0..KILLS {
         let (mut child, mut lines) = start(url);

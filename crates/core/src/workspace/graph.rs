@@ -131,12 +131,13 @@ impl Workspace {
         after: u64,
         limit: usize,
     ) -> Result<(Vec<(u64, ExecutionId)>, bool), Stop> {
-        let unread = |reach| Stop::Need(vec![Ask::List { list, after: reach, limit: PAGE }]);
-        let Some(known) = self.graph.get(&list) else { return Err(unread(0)) };
+        let unread = |after| Stop::Need(vec![Ask::List { list, after, limit: PAGE }]);
+        let Some(known) = self.graph.get(&list) else { return Err(unread(after)) };
         let mut entries: Vec<_> = known.after(after).take(limit.saturating_add(1)).collect();
         let more = entries.len() > limit;
-        if !more && !known.is_whole() {
-            return Err(unread(known.reach()));
+        match known.unread_after(after) {
+            Some(from) if from == after || !more => return Err(unread(from)),
+            _ => {}
         }
         entries.truncate(limit);
         Ok((entries, more))
@@ -179,24 +180,33 @@ impl Workspace {
         entries: &[(u64, ExecutionId)],
     ) {
         self.graph_added += entries.len() + 1;
-        let known = self.graph.entry(list).or_insert_with(Sequence::unread);
+        let known = self.graph.entry(list).or_insert_with(|| Sequence::unread(after));
         known.extend(after, limit, entries);
-        let (executions, edges) = self.recently_changed();
-        for id in executions {
-            if let (ListKey::Members(flow), Known::Present(it)) = (list, self.executions.get(&id))
-                && let Some(member) = it.spec.member.as_ref().filter(|member| member.flow == flow)
-            {
-                self.graph.entry(list).or_insert_with(Sequence::unread).add(member.number, id);
+        let unsettled = || self.recent.overwritten();
+        match list {
+            ListKey::Members(flow) => {
+                let executions = unsettled().flat_map(|before| &before.executions);
+                for (id, _) in executions.chain(self.executions.touched()) {
+                    if let Known::Present(it) = self.executions.get(id)
+                        && let Some(member) = it.spec.member.as_ref().filter(|member| member.flow == flow)
+                    {
+                        known.add(member.number, *id);
+                    }
+                }
             }
-        }
-        for key in edges {
-            let other = match list {
-                ListKey::Downstream(id) if id == key.upstream => key.downstream,
-                ListKey::Upstream(id) if id == key.downstream => key.upstream,
-                _ => continue,
-            };
-            if let Known::Present(edge) = self.edges.get(&key) {
-                self.graph.entry(list).or_insert_with(Sequence::unread).add(edge.number, other);
+            ListKey::Downstream(id) | ListKey::Upstream(id) => {
+                let edges = unsettled().flat_map(|before| &before.edges);
+                for (key, _) in edges.chain(self.edges.touched()) {
+                    let (end, other) = match list {
+                        ListKey::Downstream(_) => (key.upstream, key.downstream),
+                        _ => (key.downstream, key.upstream),
+                    };
+                    if end == id
+                        && let Known::Present(edge) = self.edges.get(key)
+                    {
+                        known.add(edge.number, other);
+                    }
+                }
             }
         }
     }

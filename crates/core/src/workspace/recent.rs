@@ -86,6 +86,11 @@ impl RecentBatches {
         self.0.clear();
     }
 
+    /// What batches that may not be stored have overwritten.
+    pub fn overwritten(&self) -> impl Iterator<Item = &Before> {
+        self.0.iter().map(|recent| &recent.before)
+    }
+
     /// The first time at which something that these batches wrote may be swept.
     pub fn sweep_by(&self) -> Option<Ms> {
         self.0.iter().filter_map(|recent| recent.sweep_by).min()
@@ -93,15 +98,6 @@ impl RecentBatches {
 }
 
 impl Workspace {
-    /// Executions and edges that were changed and may not be stored.
-    pub(super) fn recently_changed(&self) -> (Vec<ExecutionId>, Vec<EdgeKey>) {
-        let recent = || self.recent.0.iter().map(|recent| &recent.before);
-        let executions = recent().flat_map(|before| before.executions.iter()).map(|(id, _)| *id);
-        let edges = recent().flat_map(|before| before.edges.iter()).map(|(key, _)| *key);
-        let executions = executions.chain(self.executions.touched().map(|(id, _)| *id));
-        (executions.collect(), edges.chain(self.edges.touched().map(|(key, _)| *key)).collect())
-    }
-
     /// Corrects a ready window that has just been refilled with `loaded`.
     pub(super) fn amend_ready(&mut self, lane: &LaneName, class: &Class, loaded: &[(Place, ExecutionId)]) {
         let recent = self.recent.0.iter().flat_map(|recent| recent.before.executions.iter());

@@ -143,7 +143,7 @@ impl FlowBuilder {
             Reply::Flow { flow, existing } => (flow, existing),
             reply => return Err(odd_reply(&reply)),
         };
-        let run = FlowRun::new(fabric.clone(), self.id(), existing);
+        let run = FlowRun::new(fabric.clone(), self.id(), existing).drawn(&self.drawing);
         // Once it is sealed, all of it is there.
         if !rest.is_empty() && !flow.live.sealed {
             send(fabric, self.id(), rest, attempt, None, &self.actor).await?;

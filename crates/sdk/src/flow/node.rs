@@ -19,7 +19,8 @@ use crate::{Error, Submission};
 ///
 /// What does not fit is told, with the name of the node, when the flow is submitted; nothing is sent then. After that a
 /// handle names its node: for its execution ([`FlowRun::node`](crate::FlowRun::node)), and as an end of edges that are
-/// added with [`FlowRun::grow`](crate::FlowRun::grow).
+/// added with [`FlowRun::grow`](crate::FlowRun::grow). Two nodes that are both submitted cannot be joined by their
+/// handles alone: the next look at the flow, wait for it or submission of it tells so.
 ///
 /// # Example
 /// ```

@@ -8,6 +8,7 @@ use ff_engine::flows::{Direction, EdgePage, FlowDescription, Graph};
 use ff_engine::{EventFilter, Start};
 use serde::de::DeserializeOwned;
 
+use super::drawing::Drawing;
 use super::growth::Growth;
 use super::node::Node;
 use super::operations::FlowCancelled;
@@ -46,6 +47,8 @@ pub struct FlowRun {
     fabric: Fabric,
     id: FlowId,
     existing: bool,
+    /// Where it was drawn, if it was submitted here.
+    drawing: Option<Drawing>,
 }
 
 impl Fabric {
@@ -57,7 +60,16 @@ impl Fabric {
 
 impl FlowRun {
     pub(super) fn new(fabric: Fabric, id: FlowId, existing: bool) -> FlowRun {
-        FlowRun { fabric, id, existing }
+        FlowRun { fabric, id, existing, drawing: None }
+    }
+
+    /// As it was drawn: what is wrongly drawn later is told here.
+    pub(super) fn drawn(self, drawing: &Drawing) -> FlowRun {
+        FlowRun { drawing: Some(drawing.clone()), ..self }
+    }
+
+    fn check_drawing(&self) -> Result<(), Error> {
+        self.drawing.as_ref().map_or(Ok(()), |drawing| drawing.sketch().check())
     }
 
     pub fn id(&self) -> FlowId {
@@ -74,8 +86,9 @@ impl FlowRun {
     /// The flow as it is stored now: its state, its revision, and how many members stand where.
     ///
     /// # Errors
-    /// `not_found` if there is no such flow.
+    /// `not_found` if there is no such flow; what was drawn into it after it was submitted.
     pub async fn get(&self) -> Result<Arc<Flow>, Error> {
+        self.check_drawing()?;
         let found = self.fabric.retried(|| self.fabric.engine().flow(self.id)).await?;
         found.ok_or_else(|| self.not_found("flow", self.id.to_string()))
     }
@@ -91,8 +104,9 @@ impl FlowRun {
     /// Waits until it has ended, which it does with its last member.
     ///
     /// # Errors
-    /// `not_found` if there is no such flow.
+    /// `not_found` if there is no such flow; what was drawn into it after it was submitted.
     pub async fn wait(&self) -> Result<Arc<Flow>, Error> {
+        self.check_drawing()?;
         self.fabric.retried(|| self.fabric.engine().wait_flow(self.id)).await
     }
 

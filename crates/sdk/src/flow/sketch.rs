@@ -133,6 +133,9 @@ impl Sketch {
 
     /// Says what a node waits for. A member that is there already waits for what it was added with.
     pub fn join(&mut self, id: ExecutionId, wait: Wait) {
+        if self.sent {
+            return;
+        }
         let Some(place) = self.places.get(&id).copied() else {
             if wait != Wait::All {
                 let problem = "is in the flow already; its policy is set before it has its first edge";
@@ -153,6 +156,10 @@ impl Sketch {
     }
 
     pub fn connect(&mut self, downstream: ExecutionId, line: Line) {
+        if self.sent {
+            let problem = "joins nodes of a flow that is submitted already; draw it with FlowRun::grow";
+            return self.refuse(Error::invalid("edge", problem));
+        }
         self.edges.push((downstream, line));
     }
 
@@ -162,11 +169,14 @@ impl Sketch {
         draft.name.clone().unwrap_or_else(|| draft.kind.clone())
     }
 
+    /// The first thing that was wrong.
+    pub fn check(&self) -> Result<(), Error> {
+        self.problem.clone().map_or(Ok(()), Err)
+    }
+
     /// Checks everything and makes it ready to be sent.
     pub fn plan(&self, fabric: &Fabric) -> Result<Plan, Error> {
-        if let Some(problem) = &self.problem {
-            return Err(problem.clone());
-        }
+        self.check()?;
         for (place, draft) in self.drafts.iter().enumerate() {
             if let Some(problem) = draft.work.problem() {
                 return Err(named(problem.clone(), &self.label(place)));

@@ -13,6 +13,7 @@ mod seal;
 mod set_group_policy;
 mod settle;
 mod tag_flow;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod walk;

@@ -11,6 +11,7 @@ use super::child;
 use super::group::{
     admit, edit_node, is_loser, is_undecided, reopen, skip, unwanted_upstreams, withdraw_loser,
 };
+use super::tasks::{News, Task, Tasks};
 use super::walk::walk_step;
 use crate::Ms;
 use crate::commands::start_child::tell_parent;
@@ -39,7 +40,7 @@ pub(in crate::commands) fn settle(ws: &mut Workspace, now: Ms) -> Result<(), Sto
         return Ok(());
     }
     know_flows(ws)?;
-    let (tasks, flows) = (Vec::new(), BTreeSet::new());
+    let (tasks, flows) = (Tasks::default(), BTreeSet::new());
     // There is a little more room than losers, for the winners among them and for what the losers tell their join.
     let up_left = ws.limits.cascade_edges_max.max(1) * 6 / 5;
     let down_left = up_left;
@@ -63,35 +64,10 @@ fn know_flows(ws: &Workspace) -> Result<(), Stop> {
     if asks.is_empty() { Ok(()) } else { Err(Stop::Need(asks)) }
 }
 
-/// A member whose news is being passed on.
-#[derive(Clone, Copy)]
-struct Task {
-    id: ExecutionId,
-    down: Option<u64>,
-    up: Option<u64>,
-}
-
-/// Whose news is passed along an edge.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum News {
-    Upstreams,
-    Downstreams,
-}
-
-impl News {
-    /// The list of those who are told.
-    fn list(self, id: ExecutionId) -> ListKey {
-        match self {
-            News::Downstreams => ListKey::Upstream(id),
-            News::Upstreams => ListKey::Downstream(id),
-        }
-    }
-}
-
 struct Settling<'a> {
     ws: &'a mut Workspace,
     now: Ms,
-    tasks: Vec<Task>,
+    tasks: Tasks,
     flows: BTreeSet<FlowId>,
     down_left: usize,
     up_left: usize,
@@ -106,12 +82,15 @@ impl Settling<'_> {
         loop {
             if let Some(todo) = self.ws.next_todo() {
                 self.follow(todo)?;
-            } else if self.serve_one()? {
-            } else if !self.tasks.is_empty() {
-                for task in std::mem::take(&mut self.tasks) {
-                    self.leave(task)?;
-                }
-            } else if let Some(id) = self.flows.pop_first() {
+                continue;
+            }
+            if self.serve_one()? {
+                continue;
+            }
+            for task in self.tasks.take() {
+                self.leave(task)?;
+            }
+            if let Some(id) = self.flows.pop_first() {
                 self.close_or_reopen(id)?;
                 self.tell_around(id)?;
             } else {
@@ -189,7 +168,7 @@ impl Settling<'_> {
             flow.live.failures += 1;
             self.ws.put_execution(member, self.now);
         }
-        self.pass_on(Task { id, down: dependents.then_some(0), up: upstreams.then_some(0) });
+        self.tasks.add(Task { id, down: dependents.then_some(0), up: upstreams.then_some(0) });
         Ok(())
     }
 
@@ -203,7 +182,7 @@ impl Settling<'_> {
             flow.live.failures -= 1;
         }
         self.ws.put_execution(member, self.now);
-        self.pass_on(Task { id, down: dependents.then_some(0), up: upstreams.then_some(0) });
+        self.tasks.add(Task { id, down: dependents.then_some(0), up: upstreams.then_some(0) });
         Ok(())
     }
 
@@ -283,7 +262,7 @@ impl Settling<'_> {
             }
         };
         self.ws.put_execution(member, self.now);
-        self.pass_on(Task { id, down: None, up: up.then_some(0) });
+        self.tasks.add(Task { id, down: None, up: up.then_some(0) });
         Ok(())
     }
 
@@ -387,21 +366,9 @@ impl Settling<'_> {
 
     // ---- passing on ------------------------------------------------------------------------------------
 
-    fn pass_on(&mut self, task: Task) {
-        match self.tasks.iter_mut().find(|it| it.id == task.id) {
-            Some(known) => {
-                known.down = task.down.or(known.down);
-                known.up = task.up.or(known.up);
-            }
-            None if task.down.is_some() || task.up.is_some() => self.tasks.push(task),
-            None => {}
-        }
-    }
-
     /// Visits an edge of a member whose news is not passed on. Returns whether there was room.
     fn serve_one(&mut self) -> Result<bool, Stop> {
-        let Some((at, news, after)) = self.next_task() else { return Ok(false) };
-        let id = self.tasks[at].id;
+        let Some((news, id, after)) = self.next_task() else { return Ok(false) };
         let list = news.list(id);
         if let Err(stop) = self.look_ahead(news, id, after) {
             // Reading one by one, with everything decided anew each time, is worth it only at the beginning.
@@ -414,16 +381,10 @@ impl Settling<'_> {
         let next = edges.first().map(|(number, _)| *number).filter(|_| more);
         self.visited += 1;
         match news {
-            News::Downstreams => {
-                self.up_left -= 1;
-                self.tasks[at].up = next;
-            }
-            News::Upstreams => {
-                self.down_left -= 1;
-                self.tasks[at].down = next;
-            }
+            News::Downstreams => self.up_left -= 1,
+            News::Upstreams => self.down_left -= 1,
         }
-        self.forget_if_done(at);
+        self.tasks.go_on(id, news, next);
         for (_, other) in edges {
             let key = match news {
                 News::Downstreams => EdgeKey { upstream: other, downstream: id },
@@ -436,19 +397,12 @@ impl Settling<'_> {
 
     /// Joins tell all their upstreams before these tell their dependents: then it is known of all of them at once
     /// what is missing in memory. Otherwise the newest is first.
-    fn next_task(&self) -> Option<(usize, News, u64)> {
-        let up = self.tasks.iter().rposition(|task| task.up.is_some() && self.up_left > 0);
-        let down = || self.tasks.iter().rposition(|task| task.down.is_some() && self.down_left > 0);
-        match up {
-            Some(at) => Some((at, News::Downstreams, self.tasks[at].up?)),
-            None => down().and_then(|at| Some((at, News::Upstreams, self.tasks[at].down?))),
-        }
-    }
-
-    fn forget_if_done(&mut self, at: usize) {
-        if self.tasks[at].down.is_none() && self.tasks[at].up.is_none() {
-            self.tasks.remove(at);
-        }
+    fn next_task(&mut self) -> Option<(News, ExecutionId, u64)> {
+        let left = [(News::Downstreams, self.up_left), (News::Upstreams, self.down_left)];
+        left.into_iter().filter(|(_, left)| *left > 0).find_map(|(news, _)| {
+            let (id, after) = self.tasks.newest(news)?;
+            Some((news, id, after))
+        })
     }
 
     /// Asks for everything at once that will be visited and is not in memory, instead of for one after the other.
@@ -462,9 +416,8 @@ impl Settling<'_> {
             let left = if news == News::Downstreams { self.up_left } else { self.down_left };
             asks.extend(self.missing(list, after, left.min(LOOK_AHEAD)));
         } else {
-            for task in self.tasks.iter().rev().take(LOOK_AHEAD) {
-                let after = if news == News::Downstreams { task.up } else { task.down };
-                asks.extend(after.into_iter().flat_map(|after| self.missing(news.list(task.id), after, 1)));
+            for (id, after) in self.tasks.unfinished(news).take(LOOK_AHEAD) {
+                asks.extend(self.missing(news.list(id), after, 1));
             }
         }
         if asks.len() < FEW {
@@ -517,7 +470,7 @@ impl Settling<'_> {
         let Some(passing) = node.passing.take() else { return Ok(()) };
         self.count_passing(&member, |count| *count -= 1)?;
         self.ws.put_execution(member, self.now);
-        self.pass_on(Task { id, down: passing.down, up: passing.up });
+        self.tasks.add(Task { id, down: passing.down, up: passing.up });
         Ok(())
     }
 
