@@ -4,6 +4,7 @@
 //! of hashes stand for the sets, so that a store of any size is checked in little memory.
 
 mod flows;
+mod mail;
 
 use std::hash::{Hash, Hasher};
 
@@ -62,6 +63,7 @@ pub async fn examine(store: &dyn Store) -> Result<Findings, StoreError> {
     let mut derived: Vec<Side> = (0..partitions).map(|_| Side::default()).collect();
     let mut counts = FxHashMap::<CountKey, u64>::default();
     let mut members = 0;
+    let mut waitpoints = Sum::default();
     let mut ask = PageAsk {
         filter: Filter::default(),
         order: Order::OldestFirst,
@@ -78,10 +80,18 @@ pub async fn examine(store: &dyn Store) -> Result<Findings, StoreError> {
             let side = &mut derived[execution.id.route().partition(partitions).index()];
             look_at(execution, side, &mut findings.problems);
         }
+        let found = (&mut derived, &mut findings.problems);
+        mail::look_at(store, &page.executions, found.0, &mut waitpoints, found.1).await?;
         match page.next {
             Some(next) => ask.after = Some(next),
             None => break,
         }
+    }
+    let listed = mail::listed(store).await?;
+    if listed != waitpoints {
+        let (stored, derived) = (listed.count, waitpoints.count);
+        let problem = format!("the store lists {stored} open waitpoints, executions call for {derived}");
+        findings.problems.push(problem);
     }
     let stored: FxHashMap<CountKey, u64> = store.counts().await?.into_iter().collect();
     if stored != counts {
@@ -174,8 +184,8 @@ async fn read(store: &dyn Store, partition: PartitionId) -> Result<Side, StoreEr
         let loaded = store.load(partition, vec![Ask::Agenda { after, limit: PAGE }]).await?;
         let Some(Answer::Agenda { entries, reached }) = loaded.answers.into_iter().next() else { break };
         let of_records = |subject| {
-            use Subject::{Cascade, Children, Members, Timer};
-            matches!(subject, Timer(_) | Cascade(_) | Members(_) | Children(_))
+            use Subject::{Cascade, Children, Frames, Members, Timer};
+            matches!(subject, Timer(_) | Cascade(_) | Members(_) | Children(_) | Frames(_))
         };
         let timers = entries.iter().filter(|entry| of_records(entry.key.subject));
         timers.for_each(|entry| side.timers.add(entry.key));

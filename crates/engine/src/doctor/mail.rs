@@ -1,0 +1,103 @@
+//! Waitpoints, signals, steps and output: what executions say of them, against what is kept.
+
+use ff_core::agenda::{AgendaKey, Subject};
+use ff_core::execution::State;
+use ff_core::key::{Ask, Key};
+use ff_core::query::{Order, WaitpointFilter, WaitpointPageAsk};
+use ff_core::suspension::{Condition, Mailbox, WaitpointEntry};
+use ff_core::workspace::{Answer, waitpoint_entries};
+use ff_core::{Execution, ExecutionId, PartitionId};
+use ff_store::{Store, StoreError};
+use rustc_hash::FxHashSet;
+
+use super::{PAGE, Side, Sum};
+
+/// Looks at a page of executions: derives their waitpoints and agenda entries, and reads what they say is there.
+pub(super) async fn look_at(
+    store: &dyn Store,
+    executions: &[Execution],
+    derived: &mut [Side],
+    waitpoints: &mut Sum,
+    problems: &mut Vec<String>,
+) -> Result<(), StoreError> {
+    for execution in executions {
+        waitpoint_entries(execution).for_each(|entry| add(waitpoints, &entry));
+        problems.extend(stuck(execution));
+    }
+    let steps = store.steps(executions.iter().map(|it| it.id).collect()).await?;
+    let stepped: FxHashSet<ExecutionId> = steps.iter().map(|step| step.execution).collect();
+    for it in executions.iter().filter(|it| it.live.stepped != stepped.contains(&it.id)) {
+        let id = it.id;
+        problems.push(format!("execution {id} says that steps are recorded or not, and it is not so"));
+    }
+    let received = |it: &Execution| it.mailbox().map_or(0, |mailbox| mailbox.received);
+    let keys = executions.iter().flat_map(|it| (1..=received(it)).map(|number| (it.id, number)));
+    for part in keys.collect::<Vec<_>>().chunks(PAGE) {
+        let found = store.signals(part.to_vec()).await?;
+        let missing = part.iter().zip(found).filter(|(_, signal)| signal.is_none());
+        problems.extend(missing.map(|((id, number), _)| format!("signal {number} of {id} is not kept")));
+    }
+    streams(store, executions, derived, problems).await
+}
+
+/// An execution that nothing will ever move, or that should have moved.
+fn stuck(execution: &Execution) -> Option<String> {
+    let State::Suspended(suspension) = &execution.live.state else { return None };
+    let id = execution.id;
+    if suspension.condition == Condition::Time && suspension.timeout_at.is_none() {
+        return Some(format!("execution {id} is suspended until a time that it does not have"));
+    }
+    let arrived = execution.mailbox().map_or(&[][..], |mailbox: &Mailbox| &mailbox.signals);
+    let met = suspension.condition.met_by(arrived).is_some();
+    met.then(|| format!("execution {id} is suspended although what it waits for is there"))
+}
+
+async fn streams(
+    store: &dyn Store,
+    executions: &[Execution],
+    derived: &mut [Side],
+    problems: &mut Vec<String>,
+) -> Result<(), StoreError> {
+    let partitions = store.info().partitions;
+    for partition in (0..partitions).map(PartitionId) {
+        let streamed = executions.iter().filter(|it| it.live.streamed);
+        let here = streamed.filter(|it| it.id.route().partition(partitions) == partition);
+        let asks: Vec<Ask> = here.map(|it| Ask::Record(Key::Stream(it.id))).collect();
+        if asks.is_empty() {
+            continue;
+        }
+        for answer in store.load(partition, asks).await?.answers {
+            match answer {
+                Answer::Stream(id, Some(stream)) => {
+                    let due = stream.trim_at.map(|due| AgendaKey { due, subject: Subject::Frames(id) });
+                    due.into_iter().for_each(|key| derived[partition.index()].timers.add(key));
+                }
+                Answer::Stream(id, None) => problems.push(format!("the output stream of {id} is not kept")),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All open waitpoints as the store lists them.
+pub(super) async fn listed(store: &dyn Store) -> Result<Sum, StoreError> {
+    let mut sum = Sum::default();
+    let (filter, order) = (WaitpointFilter::default(), Order::OldestFirst);
+    let mut ask = WaitpointPageAsk { filter, order, after: None, limit: PAGE, scan_max: PAGE };
+    loop {
+        let page = store.waitpoints(ask.clone()).await?;
+        page.waitpoints.iter().for_each(|entry| add(&mut sum, entry));
+        match page.next {
+            Some(next) => ask.after = Some(next),
+            None => return Ok(sum),
+        }
+    }
+}
+
+fn add(sum: &mut Sum, entry: &WaitpointEntry) {
+    let WaitpointEntry { id, namespace, lane, kind, name, reason, opened_at, expires_at, digest } = entry;
+    let reason = reason.map(|reason| reason.word());
+    let digest = digest.as_ref().map(|digest| digest.0);
+    sum.add((id, namespace, lane, kind, name, reason, opened_at, expires_at, digest));
+}
