@@ -9,6 +9,7 @@ use ff_core::flow::{CancelPolicy, EdgeKey, EdgeState, FlowState};
 use ff_core::query::{FlowFilter, FlowPageAsk, Order};
 use ff_core::tags::Tags;
 use ff_core::{ExecutionId, FlowId, Kind, Namespace, Payload, Reply};
+use ff_engine::config::MachineConfig;
 use ff_engine::flows::Direction;
 use ff_engine::subscription::Item;
 use ff_engine::{Engine, EngineConfig, EventFilter, Start};
@@ -74,6 +75,28 @@ async fn a_flow_is_described_with_its_members_and_edges_in_pages() {
     let graph = engine.graph(id, 100).await.unwrap();
     assert_eq!((graph.members.len(), graph.edges.len(), graph.more), (5, 4, false));
     assert!(engine.graph(id, 4).await.unwrap().more);
+}
+
+/// A command that needs such a record would wait until it gives up.
+#[tokio::test]
+async fn flows_that_left_the_cache_are_read_as_often_as_they_are_needed() {
+    let machine = MachineConfig { cache_max: 2, ..MachineConfig::default() };
+    let config = EngineConfig { machine, command_timeout_ms: 5_000, ..EngineConfig::default() };
+    let engine = Engine::start(Arc::new(MemoryStore::new(1)), config).await.unwrap();
+    let mut flows = Vec::new();
+    for _ in 0..6 {
+        let (create, _) = fan_in(&engine, 3);
+        flows.push(create.id);
+        engine.execute(create).await.unwrap();
+    }
+    for _ in 0..3 {
+        for flow in &flows {
+            engine.execute(cancel(*flow)).await.unwrap();
+        }
+    }
+    for flow in flows {
+        assert_eq!(engine.wait_flow(flow).await.unwrap().state(), FlowState::Cancelled);
+    }
 }
 
 #[tokio::test]

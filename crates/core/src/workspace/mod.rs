@@ -200,6 +200,29 @@ pub enum Answer {
     },
 }
 
+impl Answer {
+    /// The record it is about, if it answers for one.
+    pub fn key(&self) -> Option<Key> {
+        Some(match self {
+            Answer::Execution(id, _) => Key::Execution(*id),
+            Answer::Dedup(key, _) => Key::Dedup(key.clone()),
+            Answer::Lane(name, _) => Key::Lane(name.clone()),
+            Answer::Worker(id, _) => Key::Worker(*id),
+            Answer::Flow(id, _) => Key::Flow(*id),
+            Answer::Edge(key, _) => Key::Edge(*key),
+            Answer::Message(key, _) => Key::Message(*key),
+            Answer::Opening(_)
+            | Answer::Ready { .. }
+            | Answer::List { .. }
+            | Answer::Agenda { .. }
+            | Answer::Changes(_)
+            | Answer::Sweep(_)
+            | Answer::Inbox(_)
+            | Answer::DeadLetters { .. } => return None,
+        })
+    }
+}
+
 /// The state of one partition that commands are decided on.
 #[derive(Debug)]
 pub struct Workspace {

@@ -91,13 +91,8 @@ impl Runner {
             }
             answer => answer,
         };
-        let ask = match &answer {
-            Answer::Execution(id, _) => Some(Ask::Record(ff_core::key::Key::Execution(*id))),
-            Answer::Dedup(key, _) => Some(Ask::Record(ff_core::key::Key::Dedup(key.clone()))),
-            _ => None,
-        };
-        match ask {
-            Some(ask) => drop(self.asked.remove(&ask)),
+        match answer.key() {
+            Some(key) => drop(self.asked.remove(&Ask::Record(key))),
             None => self.asked.retain(|ask| matches!(ask, Ask::Record(_))),
         }
         self.ws.learn(answer);
