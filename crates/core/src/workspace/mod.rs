@@ -210,6 +210,8 @@ impl Answer {
             Answer::Worker(id, _) => Key::Worker(*id),
             Answer::Flow(id, _) => Key::Flow(*id),
             Answer::Edge(key, _) => Key::Edge(*key),
+            Answer::Stream(id, _) => Key::Stream(*id),
+            Answer::SigningKey(id, _) => Key::SigningKey(*id),
             Answer::Message(key, _) => Key::Message(*key),
             Answer::Opening(_)
             | Answer::Ready { .. }
