@@ -96,7 +96,7 @@ fn an_approval_is_found_shown_and_granted(stand: &Stand) {
         vec!["stream", &id, "--json"],
         vec!["explain", &id, "--json"],
         vec!["key", "list", "--json"],
-        vec!["--log", "trace", "tail", "--from", "beginning", "--limit", "8", "--json"],
+        vec!["--log", "trace", "tail", "--from", "beginning", "--limit", "8", "--timeout", "5s", "--json"],
     ] {
         let said = stand.run(command.iter().copied());
         assert!(!said.out.contains(mac) && !said.err.contains(mac), "{command:?}");
