@@ -96,6 +96,11 @@ impl Bed {
         Ok(())
     }
 
+    /// Where handlers count what they have run.
+    pub fn handled(&self) -> Arc<AtomicU64> {
+        self.handled.clone()
+    }
+
     pub async fn completed(&self) -> anyhow::Result<u64> {
         let filter = Filter { states: vec![PublicState::Completed], ..Filter::default() };
         Ok(self.fabric.count(&filter).await?.count)
@@ -155,6 +160,11 @@ impl Crew {
             handled.fetch_add(1, Ordering::Relaxed);
             async { Ok::<(), TaskFailure>(()) }
         });
+        Crew::of(worker)
+    }
+
+    /// A worker with handlers of its own.
+    pub fn of(worker: Worker) -> Crew {
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(async move {
             worker

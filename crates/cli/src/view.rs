@@ -5,7 +5,8 @@ use std::io::Write;
 use comfy_table::{ContentArrangement, Row, Table, presets};
 use ff_core::duration;
 use ff_core::execution::State;
-use flowfabric::{Attempt, Execution, Ms, Payload, TaskError};
+use ff_core::suspension::Suspension;
+use flowfabric::{Attempt, Execution, Ms, Payload, TaskError, WaitpointId};
 use serde_json::{Value, json};
 
 use crate::problem::Problem;
@@ -183,6 +184,11 @@ pub fn execution_value(execution: &Execution) -> Value {
         "lease_expires_at": lease.map(|it| time(it.expires_at)),
         "progress": live.attempt.as_ref().and_then(|it| it.progress.as_ref()),
         "held": held,
+        "suspension": execution.suspension().map(suspension_value),
+        "waitpoints": waitpoints_value(execution),
+        "stepped": live.stepped,
+        "streamed": live.streamed,
+        "parent": spec.parent,
         "cancelled": cancelled.map(|it| json!({ "actor": it.actor, "cause": it.cause, "at": time(it.at) })),
         "error": end.and_then(|it| it.error.as_ref()).or(last_error).map(error_value),
         "ended_at": end.map(|it| time(it.at)),
@@ -192,6 +198,29 @@ pub fn execution_value(execution: &Execution) -> Value {
         "node": execution.node_name(),
         "idempotency_key": spec.idempotency_key,
     })
+}
+
+fn suspension_value(suspension: &Suspension) -> Value {
+    json!({
+        "condition": suspension.condition,
+        "since": time(suspension.since),
+        "timeout_at": suspension.timeout_at.map(time),
+        "on_timeout": suspension.on_timeout,
+    })
+}
+
+/// The open waitpoints; their tokens are nowhere.
+fn waitpoints_value(execution: &Execution) -> Vec<Value> {
+    let open = execution.mailbox().into_iter().flat_map(|mailbox| &mailbox.waitpoints);
+    open.map(|it| {
+        json!({
+            "waitpoint": WaitpointId { execution: execution.id, number: it.number },
+            "name": it.name,
+            "opened_at": time(it.opened_at),
+            "expires_at": it.expires_at.map(time),
+        })
+    })
+    .collect()
 }
 
 fn tags_value(execution: &Execution) -> Value {
@@ -250,6 +279,10 @@ pub fn detail(execution: &Execution, now: Ms) -> String {
             }
             group.map_or_else(String::new, |group| format!("{} dependencies open", group.pending()))
         }
+        State::Suspended(suspension) => match suspension.timeout_at {
+            Some(at) => format!("suspended, {} {}", suspension.on_timeout, age(at, now)),
+            None => format!("suspended {}", age(suspension.since, now)),
+        },
         State::Held { actor, cause, .. } => format!("held by {actor}: {cause}"),
         State::Active(lease) => {
             let progress = execution.live.attempt.as_ref().and_then(|it| it.progress.as_ref());
@@ -295,6 +328,12 @@ pub fn execution_fields(execution: &Execution, now: Ms) -> Vec<(&'static str, St
     add("flow", execution.flow().map(|flow| flow.to_string()));
     add("node", execution.node_name().map(|name| name.to_string()));
     add("key", spec.idempotency_key.as_deref().map(str::to_owned));
+    add("parent", spec.parent.map(|parent| parent.to_string()));
+    add("waits for", execution.suspension().map(|it| json!(it.condition).to_string()));
+    let open = execution.mailbox().map_or(&[][..], |mailbox| &mailbox.waitpoints);
+    let names =
+        open.iter().map(|it| format!("{}-{}", execution.id, it.number)).collect::<Vec<_>>().join(", ");
+    add("waitpoints", Some(names).filter(|it| !it.is_empty()));
     add("deadline", live.deadline_at.map(|at| time_and_age(at, now)));
     add("ended", execution.end().map(|end| time_and_age(end.at, now)));
     add("detail", Some(detail(execution, now)).filter(|it| !it.is_empty()));

@@ -95,3 +95,14 @@ pub use ff_engine::{
     Start, Tail,
 };
 pub use ff_store_sqlite::Synchronous;
+
+/// The examples of the documents are run like any other.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../docs/durable-steps.md")]
+    struct DurableSteps;
+    #[doc = include_str!("../../../docs/suspension.md")]
+    struct Suspension;
+    #[doc = include_str!("../../../docs/streams.md")]
+    struct Streams;
+}

@@ -4,13 +4,16 @@ pub mod capability;
 pub mod chain;
 pub mod drain;
 pub mod fan;
+pub mod frames;
 pub mod growth;
 pub mod held_horizon;
 pub mod latency;
 pub mod quorum_cancel;
 pub mod servers;
 pub mod steady;
+pub mod steps;
 pub mod submit;
+pub mod suspend;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,10 +41,13 @@ pub enum Scenario {
     Chain,
     Fan,
     QuorumCancel,
+    Suspend,
+    Frames,
+    Steps,
 }
 
 impl Scenario {
-    pub const ALL: [Scenario; 13] = [
+    pub const ALL: [Scenario; 16] = [
         Scenario::Drain,
         Scenario::Steady,
         Scenario::Latency,
@@ -55,6 +61,9 @@ impl Scenario {
         Scenario::Chain,
         Scenario::Fan,
         Scenario::QuorumCancel,
+        Scenario::Suspend,
+        Scenario::Frames,
+        Scenario::Steps,
     ];
 
     pub fn word(self) -> &'static str {
@@ -72,6 +81,9 @@ impl Scenario {
             Scenario::Chain => "chain",
             Scenario::Fan => "fan",
             Scenario::QuorumCancel => "quorum-cancel",
+            Scenario::Suspend => "suspend",
+            Scenario::Frames => "frames",
+            Scenario::Steps => "steps",
         }
     }
 
@@ -100,6 +112,11 @@ impl Scenario {
             Scenario::QuorumCancel => {
                 "from the completion that satisfies a join to the last of 10, 100 and 1,000 running losers cancelled"
             }
+            Scenario::Suspend => {
+                "suspend, signal, run again: many at once, one at a time, and 100,000 suspended before the first signal"
+            }
+            Scenario::Frames => "frames of 100 bytes by 16 workers, and how far behind a reader is",
+            Scenario::Steps => "work of three durable steps: many at once, and one at a time",
         }
     }
 
@@ -129,6 +146,9 @@ impl Scenario {
             Scenario::Chain => chain::run(args, setting).await,
             Scenario::Fan => fan::run(args, setting).await,
             Scenario::QuorumCancel => quorum_cancel::run(args, setting).await,
+            Scenario::Suspend => suspend::run(args, setting).await,
+            Scenario::Frames => frames::run(args, setting).await,
+            Scenario::Steps => steps::run(args, setting).await,
         }?;
         report.scenario = self.word().to_owned();
         report.store = setting.kind.word().to_owned();

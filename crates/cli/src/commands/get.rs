@@ -44,6 +44,11 @@ impl Get {
             return view::document(&value);
         }
         let mut fields = view::execution_fields(&execution, parse::now());
+        if execution.live.stepped {
+            let steps = fabric.run(self.id).steps().await?;
+            let names: Vec<String> = steps.iter().map(|step| step.key.to_string()).collect();
+            fields.push(("steps", view::cut(&names.join(", "), 200)));
+        }
         fields.extend(input.as_ref().map(|it| ("input", view::payload_text(it))));
         fields.extend(result.as_ref().map(|it| ("result", view::payload_text(it))));
         view::print_fields(&fields)?;

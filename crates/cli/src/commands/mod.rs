@@ -11,6 +11,7 @@ mod flow;
 mod get;
 mod hold;
 mod inbox;
+mod key;
 mod lane;
 mod list;
 mod operate;
@@ -18,11 +19,16 @@ mod priority;
 mod release;
 mod remove;
 mod replay;
+mod resume;
 mod revoke;
+mod signal;
+mod steps;
 pub mod store;
+mod stream;
 mod submit;
 mod tag;
 mod tail;
+mod waitpoint;
 mod watch;
 mod worker;
 mod workers;
@@ -42,6 +48,12 @@ pub enum Command {
     Explain(explain::Explain),
     Cancel(cancel::Cancel),
     Flow(flow::Flow),
+    Waitpoint(waitpoint::Waitpoint),
+    Signal(signal::Signal),
+    Resume(resume::Resume),
+    Stream(stream::Stream),
+    Steps(steps::Steps),
+    Key(key::Key),
     Replay(replay::Replay),
     Hold(hold::Hold),
     Release(release::Release),
@@ -73,6 +85,12 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Problem> {
         Command::Explain(it) => it.run(&settings).await,
         Command::Cancel(it) => it.run(&settings).await,
         Command::Flow(it) => it.run(&settings).await,
+        Command::Waitpoint(it) => it.run(&settings).await,
+        Command::Signal(it) => it.run(&settings).await,
+        Command::Resume(it) => it.run(&settings).await,
+        Command::Stream(it) => it.run(&settings).await,
+        Command::Steps(it) => it.run(&settings).await,
+        Command::Key(it) => it.run(&settings).await,
         Command::Replay(it) => it.run(&settings).await,
         Command::Hold(it) => it.run(&settings).await,
         Command::Release(it) => it.run(&settings).await,

@@ -25,10 +25,13 @@ pub struct By {
 }
 
 impl By {
-    pub fn apply<T>(&self, operation: Operation<T>) -> Operation<T> {
+    pub fn actor(&self) -> String {
         let user = || std::env::var("USER").ok().filter(|name| !name.is_empty());
-        let actor = self.actor.clone().or_else(user).unwrap_or_else(|| "cli".to_owned());
-        operation.actor(&actor).cause(&self.cause)
+        self.actor.clone().or_else(user).unwrap_or_else(|| "cli".to_owned())
+    }
+
+    pub fn apply<T>(&self, operation: Operation<T>) -> Operation<T> {
+        operation.actor(&self.actor()).cause(&self.cause)
     }
 }
 

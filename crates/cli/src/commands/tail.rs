@@ -22,7 +22,7 @@ use crate::{parse, view};
   flowfabric tail --family operator --from 1h
   flowfabric tail --from c1.5b9c6f5d6f0e4d0b8f6d3c9f1a2b3c4d.1f")]
 pub struct Tail {
-    /// Only this family: execution, lease, flow or operator; may be given several times
+    /// Only this family: execution, lease, flow, signal or operator; may be given several times
     #[arg(long, value_parser = parse::family)]
     family: Vec<Family>,
     #[arg(long, value_name = "NAME")]

@@ -5,10 +5,12 @@
 //! |---|---|
 //! | what happens, part by part | `parts.rs` |
 //! | the part that is a flow | `flow.rs` |
+//! | the part that waits for an approval | `approval.rs` |
 //! | the worker that is killed | `doomed.rs` |
 //! | what is shown meanwhile | `live.rs` |
 //! | the counts and the table at the end | `report.rs` |
 
+mod approval;
 pub mod doomed;
 mod flow;
 mod live;

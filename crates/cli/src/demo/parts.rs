@@ -11,6 +11,7 @@ use flowfabric::{
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
+use super::approval::{approval, refund};
 use super::flow::flow;
 use super::{Stage, doomed};
 use crate::problem::Problem;
@@ -31,10 +32,11 @@ pub enum Part {
     Cancel,
     Routing,
     Flow,
+    Approval,
 }
 
 impl Part {
-    pub const ALL: [Part; 9] = [
+    pub const ALL: [Part; 10] = [
         Part::Work,
         Part::Retries,
         Part::BadInput,
@@ -44,6 +46,7 @@ impl Part {
         Part::Cancel,
         Part::Routing,
         Part::Flow,
+        Part::Approval,
     ];
 
     pub fn word(self) -> &'static str {
@@ -57,6 +60,7 @@ impl Part {
             Part::Cancel => "cancel",
             Part::Routing => "routing",
             Part::Flow => "flow",
+            Part::Approval => "approval",
         }
     }
 
@@ -75,6 +79,7 @@ impl Part {
             Part::Cancel => "cancel",
             Part::Routing => "routing",
             Part::Flow => "flow",
+            Part::Approval => "approval",
         }
     }
 
@@ -83,12 +88,13 @@ impl Part {
             Part::Work => "three workers share it",
             Part::Retries => "each fails twice, then succeeds",
             Part::BadInput => "fails for good at the first try",
-            Part::WorkerLoss => "a process is killed, another takes over",
+            Part::WorkerLoss => "a process is killed, another goes on after its step",
             Part::Priorities => "urgent ones overtake",
             Part::Deadline => "nobody takes them in time",
             Part::Cancel => "one waits, one runs",
             Part::Routing => "only for a worker that has gpu",
             Part::Flow => "fan-out, quorum, losers",
+            Part::Approval => "waits for a signed yes, without a worker",
         }
     }
 
@@ -97,7 +103,7 @@ impl Part {
         match self {
             Part::Work => 240,
             Part::Retries => 6,
-            Part::BadInput => 1,
+            Part::BadInput | Part::Approval => 1,
             Part::WorkerLoss => 4,
             Part::Priorities => 12 + URGENT,
             Part::Deadline | Part::Cancel => 2,
@@ -159,9 +165,10 @@ pub async fn all(stage: &Stage) -> Result<Vec<Verdict>, Problem> {
         cancel(stage),
         routing(stage),
         flow(stage),
+        approval(stage),
     )?;
-    let (work, retries, bad_input, loss, priorities, deadline, cancel, routing, flow) = played;
-    Ok(vec![work, retries, bad_input, loss, priorities, deadline, cancel, routing, flow])
+    let (work, retries, bad_input, loss, priorities, deadline, cancel, routing, flow, approval) = played;
+    Ok(vec![work, retries, bad_input, loss, priorities, deadline, cancel, routing, flow, approval])
 }
 
 // ---- workers ---------------------------------------------------------------------------------------------
@@ -189,6 +196,7 @@ fn crew(stage: &Stage, name: &str) -> Worker {
             Err::<(), _>(Retryable("stopped because it was asked to").into())
         })
         .on("render", render)
+        .on("refund", refund)
 }
 
 async fn render(_: Context, _: Value) -> Result<&'static str, TaskFailure> {
@@ -203,17 +211,17 @@ pub async fn pause(ms: u64) {
 
 // ---- what parts have in common ---------------------------------------------------------------------------
 
-fn task(part: Part, kind: &str, input: impl serde::Serialize) -> Submission {
+pub(super) fn task(part: Part, kind: &str, input: impl serde::Serialize) -> Submission {
     Submission::new(kind, &input).tag(TAG, part.word())
 }
 
-async fn submit(stage: &Stage, tasks: Vec<Submission>) -> Result<Vec<Run>, Problem> {
+pub(super) async fn submit(stage: &Stage, tasks: Vec<Submission>) -> Result<Vec<Run>, Problem> {
     let runs = stage.fabric.submit_many(tasks).await;
     Ok(runs.into_iter().collect::<Result<Vec<Run>, _>>()?)
 }
 
 /// Waits until all have ended, checks how, and reads their attempts.
-async fn ended(part: Part, runs: &[Run]) -> Result<(bool, Vec<Vec<Attempt>>), Problem> {
+pub(super) async fn ended(part: Part, runs: &[Run]) -> Result<(bool, Vec<Vec<Attempt>>), Problem> {
     let mut as_expected = runs.len() as u64 == part.count();
     let mut attempts = Vec::with_capacity(runs.len());
     for run in runs {
@@ -297,6 +305,12 @@ async fn worker_loss(stage: &Stage) -> Result<Verdict, Problem> {
     let runs = submit(stage, (0..part.count()).map(transfer).collect()).await?;
     let mut process = spawn_doomed(stage)?;
     starts(&mut events, part.count()).await;
+    // Each has debited an account, which must not happen twice.
+    for run in &runs {
+        while run.steps().await?.is_empty() {
+            pause(10).await;
+        }
+    }
     let pid = process.id().unwrap_or(0);
     process.kill().await?;
     let killed = Instant::now();
@@ -318,16 +332,23 @@ async fn worker_loss(stage: &Stage) -> Result<Verdict, Problem> {
             && lost(&it[0])
             && it[1].worker.as_str() == "rescuer"
     });
+    let mut debited_once = true;
+    for run in &runs {
+        // What the step came to is what the killed process has recorded.
+        debited_once &= run.result::<u32>().await? == pid;
+    }
+    stage.live.say("the step that the killed process had done was not run again");
     let detail = format!(
-        "process {pid} was killed; all were recovered within {:.1} s, long before the leases end",
+        "process {pid} was killed after a step; all were recovered within {:.1} s, and no step ran twice",
         recovered.as_secs_f64()
     );
-    Ok(Verdict::new(part, good && handed_over, detail))
+    Ok(Verdict::new(part, good && handed_over && debited_once, detail))
 }
 
-async fn transfer_done(_: Context, _: Value) -> Result<&'static str, TaskFailure> {
+async fn transfer_done(ctx: Context, _: Value) -> Result<u32, TaskFailure> {
+    let debited_by = doomed::debit(&ctx).await?;
     pause(300).await;
-    Ok("transferred")
+    Ok(debited_by)
 }
 
 fn spawn_doomed(stage: &Stage) -> Result<Child, Problem> {

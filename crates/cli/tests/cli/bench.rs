@@ -72,3 +72,13 @@ fn flows_are_measured_on_every_store() {
         assert!(more["1000 losers, p50 ms"].as_f64().unwrap() > 0.0, "{more}");
     }
 }
+
+#[test]
+fn suspensions_output_and_steps_are_measured_on_every_store() {
+    for store in ["memory:", "sqlite:", &ff_scratch::test_postgres().unwrap()] {
+        for (scenario, count) in [("suspend", "40"), ("frames", "50"), ("steps", "50")] {
+            let report = short_of(scenario, store, count);
+            assert!(report["p99_ms"].as_f64().unwrap() > 0.0, "{report}");
+        }
+    }
+}

@@ -11,8 +11,8 @@ fn the_demonstration_prints_one_document_with_the_counts() {
     assert_eq!(shown["ok"], true, "{shown:#}");
     let counts = &shown["counts"];
     for (name, want) in [
-        ("submitted", 282),
-        ("completed", 274),
+        ("submitted", 283),
+        ("completed", 275),
         ("failed", 1),
         ("cancelled", 4),
         ("expired", 2),
@@ -30,7 +30,7 @@ fn the_demonstration_prints_one_document_with_the_counts() {
     let url = shown["store"].as_str().unwrap();
     let drawn = stand.ok(["--store", url, "flow", "graph", flow["facts"]["id"].as_str().unwrap()]);
     assert!(drawn.contains("3 of 5 ◀ mirror-1 ✔, mirror-2 ✔, mirror-3 ✔, mirror-4 ⊘, mirror-5 ⊘"), "{drawn}");
-    assert_eq!(stand.json(["--store", url, "list", "--count"])["count"], 282);
+    assert_eq!(stand.json(["--store", url, "list", "--count"])["count"], 283);
 
     let again = stand.run(["demo", "--keep", "kept"]);
     assert_eq!(again.code, 2);
@@ -49,9 +49,11 @@ fn people_see_it_progress_and_what_to_try_next() {
         "third try",
         "cancelled",
         "mirrors agreed",
+        "was not run again",
+        "granted with a signed token",
     ] {
         assert!(said.err.contains(line), "{line}: {}", said.err);
     }
     assert!(said.out.contains("↷ alarm"), "the flow is drawn: {}", said.out);
-    assert!(said.out.contains("282 executions") && said.out.contains("Try next:"), "{}", said.out);
+    assert!(said.out.contains("283 executions") && said.out.contains("Try next:"), "{}", said.out);
 }

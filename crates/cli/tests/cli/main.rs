@@ -8,6 +8,7 @@ mod bench;
 mod demo;
 mod flows;
 mod help;
+mod mail;
 mod operations;
 mod postgres;
 mod reading;

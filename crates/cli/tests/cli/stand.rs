@@ -77,6 +77,14 @@ impl Stand {
         run_sql(&self.database.as_ref().unwrap().url(), &[statement]).unwrap()
     }
 
+    /// The address of the store that the binary uses here.
+    pub fn url(&self) -> String {
+        match &self.database {
+            Some(database) => database.url(),
+            None => format!("sqlite:{}", self.path("flowfabric.db").display()),
+        }
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -1,0 +1,113 @@
+//! `flowfabric stream`
+
+use std::time::Duration;
+
+use clap::Args;
+use flowfabric::{ExecutionId, Fabric, Frame, Output, Place, Tail};
+use serde_json::{Value, json};
+
+use super::watch::sleep;
+use crate::problem::Problem;
+use crate::session::{self, Open, Patience};
+use crate::settings::Settings;
+use crate::{parse, view};
+
+/// Show the output of an execution, frame by frame
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  flowfabric stream 0197f3a2-6f3e-7c41-9b1d-0242ac120002
+  flowfabric stream 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --follow --after 1:42
+  flowfabric stream 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --summary
+
+Each line starts with a place, ATTEMPT:NUMBER, from which --after goes on.")]
+pub struct Stream {
+    #[arg(value_name = "ID")]
+    id: ExecutionId,
+    /// Go on until the execution has ended
+    #[arg(long)]
+    follow: bool,
+    /// Only what comes after this place, ATTEMPT:NUMBER
+    #[arg(long, value_name = "PLACE")]
+    after: Option<Place>,
+    /// Show the summary document instead
+    #[arg(long, conflicts_with_all = ["follow", "after"])]
+    summary: bool,
+    /// Stop following after so long
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, allow_hyphen_values = true)]
+    #[arg(requires = "follow")]
+    timeout: Option<Duration>,
+}
+
+impl Stream {
+    pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
+        session::with(settings, Open::Existing, Patience::Short, |fabric| self.show(fabric, settings.json))
+            .await
+    }
+
+    async fn show(self, fabric: Fabric, json: bool) -> Result<(), Problem> {
+        let run = fabric.run(self.id);
+        if self.summary {
+            run.get().await?;
+            let summary = run.summary().await?;
+            let document =
+                summary.as_ref().and_then(|it| serde_json::from_str::<Value>(it.document.get()).ok());
+            let version = summary.map_or(0, |it| it.version);
+            return match json {
+                true => view::document(&json!({ "id": self.id, "version": version, "document": document })),
+                false => view::document(&json!(document)),
+            };
+        }
+        let mut tail = run.tail(self.after).await?;
+        tokio::select! {
+            end = show(&mut tail, self.follow, json) => end,
+            () = sleep(self.timeout) => Ok(()),
+            () = flowfabric::asked_to_end() => Ok(()),
+        }
+    }
+}
+
+async fn show(tail: &mut Tail, follow: bool, json: bool) -> Result<(), Problem> {
+    while let Some(output) =
+        if follow { tail.next().await } else { tail.next_now().await }.map_err(flowfabric::Error::from)?
+    {
+        let place = tail.place();
+        if json {
+            let mut value = value(&output);
+            value["place"] = json!(place.to_string());
+            view::json_line(&value)?;
+            continue;
+        }
+        view::line(&match &output {
+            Output::Frame(frame) => format!("{place}  {}  {}", frame.kind, text(frame)),
+            Output::Closed { attempt, outcome } => format!("attempt {attempt} {}", outcome.word()),
+            Output::Ended(state) => state.word().to_owned(),
+        })?;
+    }
+    Ok(())
+}
+
+fn text(frame: &Frame) -> String {
+    match std::str::from_utf8(&frame.bytes) {
+        Ok(text) => view::cut(text, 2_000),
+        Err(_) => format!("{} bytes", frame.bytes.len()),
+    }
+}
+
+fn value(output: &Output) -> Value {
+    match output {
+        Output::Frame(frame) => {
+            let text = std::str::from_utf8(&frame.bytes).ok();
+            json!({
+                "attempt": frame.attempt,
+                "number": frame.number,
+                "at": view::time(frame.at),
+                "kind": frame.kind,
+                "mode": frame.mode,
+                "text": text,
+                "bytes": frame.bytes.len(),
+            })
+        }
+        Output::Closed { attempt, outcome } => json!({ "closed": attempt, "outcome": outcome }),
+        Output::Ended(state) => json!({ "ended": state }),
+    }
+}
