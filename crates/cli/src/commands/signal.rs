@@ -110,17 +110,15 @@ impl Signal {
             (None, None) => return Err(Problem::usage("name an execution, a waitpoint or a --token")),
         };
         call = call.payload_bytes("application/json", self.payload.clone());
-        let given: [(&Option<String>, fn(SignalCall, &str) -> SignalCall); 4] = [
-            (&self.name, SignalCall::name),
-            (&self.source, SignalCall::source),
-            (&self.correlation, SignalCall::correlation),
-            (&self.key, SignalCall::idempotency_key),
-        ];
-        for (text, put) in given {
-            if let Some(text) = text {
-                call = put(call, text);
-            }
-        }
+        let put =
+            |call: SignalCall, put: fn(SignalCall, &str) -> SignalCall, text: &Option<String>| match text {
+                Some(text) => put(call, text),
+                None => call,
+            };
+        call = put(call, SignalCall::name, &self.name);
+        call = put(call, SignalCall::source, &self.source);
+        call = put(call, SignalCall::correlation, &self.correlation);
+        call = put(call, SignalCall::idempotency_key, &self.key);
         Ok(match self.action {
             Some(digest) => call.digest(digest),
             None => call,

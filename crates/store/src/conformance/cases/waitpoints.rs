@@ -76,16 +76,16 @@ fn varied(stand: &Stand, count: u64) -> Vec<Execution> {
         spec.kind = samples::kind(["k", "k2"][n as usize / 2 % 2]);
         spec.lane = samples::lane_name(["l", "L ä"][n as usize / 3 % 2]);
         // Numbers of two digits, so that an order by their text is noticed.
-        let numbers = (1..=1 + n as u32 % 3).chain((n % 4 == 0).then_some(12));
+        let numbers = (1..=1 + n as u32 % 3).chain(n.is_multiple_of(4).then_some(12));
         let named = |number: u32| ["go", "Go", "approve/漢'\""][(number as usize + n as usize) % 3];
         let waitpoint = |number| {
-            let name = (n % 5 > 0).then(|| named(number));
+            let name = (!n.is_multiple_of(5)).then(|| named(number));
             let plain = mail_samples::waitpoint(number, name);
             let full = mail_samples::mailbox().waitpoints.swap_remove(1);
             if number % 2 == 0 { plain } else { Waitpoint { number, name: plain.name, ..full } }
         };
         let mut it = mail_samples::waiting(it, numbers.map(waitpoint).collect());
-        if n % 3 > 0 {
+        if !n.is_multiple_of(3) {
             it.live.state =
                 suspended(1, [Reason::WaitingForApproval, Reason::WaitingForCallback][n as usize % 2]);
         }
