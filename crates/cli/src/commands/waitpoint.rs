@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use flowfabric::{
-    ExecutionId, Fabric, Kind, LaneName, Namespace, Order, Reason, WaitpointEntry, WaitpointId, WaitpointList,
+    ExecutionId, Fabric, Kind, LaneName, Namespace, Reason, WaitpointEntry, WaitpointId, WaitpointList,
 };
 use serde_json::{Value, json};
 
@@ -83,9 +83,8 @@ impl Waitpoint {
 
 impl List {
     async fn show(self, fabric: &Fabric, json: bool) -> Result<(), Problem> {
-        let order = if self.oldest_first { Order::OldestFirst } else { Order::NewestFirst };
         let mut list = fabric.waitpoints().limit(self.limit);
-        if order == Order::OldestFirst {
+        if self.oldest_first {
             list = list.oldest_first();
         }
         let given =
