@@ -83,7 +83,7 @@ fn other_commands_check_their_values_too() {
         (&["list", "--since", "-1h"], &["--since", "allowed are"]),
         (&["tail", "--from", "c1.x"], &["--from", "not a cursor"]),
         (&["tail", "--from", "here"], &["--from", "allowed are beginning, now"]),
-        (&["tail", "--family", "x"], &["--family", "allowed are execution, lease, flow, operator"]),
+        (&["tail", "--family", "x"], &["--family", "allowed are execution, lease, flow, signal, operator"]),
         (&["priority", &id, "101"], &["priority is 101; allowed are -100 to 100"]),
         (&["tag", &id, "a"], &["key=value sets a tag"]),
         (&["tag", &id, "A=1"], &["tags has the key \"A\""]),
