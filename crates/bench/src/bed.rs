@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
+use ff_engine::Engine;
 use ff_store::{Commit, Store};
 use flowfabric::{Context, Fabric, Filter, Options, PublicState, Submission, TaskFailure, Worker};
 use tokio::sync::oneshot;
@@ -59,6 +61,10 @@ impl Bed {
         let fabric = Fabric::on_store(ground.store(), Options::new()).await?;
         let folder = PathBuf::from(".");
         Ok(Bed { fabric, ground, recording: None, folder, handled: Arc::default(), _temporary: None })
+    }
+
+    pub fn engine(&self) -> anyhow::Result<&Engine> {
+        engine_of(&self.fabric)
     }
 
     pub fn cost(&self) -> anyhow::Result<Option<Cost>> {
@@ -140,6 +146,11 @@ impl Bed {
         }
         Ok(findings.problems)
     }
+}
+
+/// The engine of a fabric, which every bed has in its own process.
+pub fn engine_of(fabric: &Fabric) -> anyhow::Result<&Engine> {
+    fabric.engine().context("a fabric with its engine in this process")
 }
 
 /// A worker running beside the measurement.

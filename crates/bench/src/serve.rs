@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use crate::bed::{Bed, NOOP};
+use crate::bed::{Bed, NOOP, engine_of};
 use crate::child;
 use crate::wire::{self, Answer, Call};
 
@@ -94,7 +94,7 @@ async fn submit(fabric: &Fabric) -> anyhow::Result<ExecutionId> {
 }
 
 async fn register(fabric: &Fabric) -> anyhow::Result<InstanceId> {
-    let engine = fabric.engine();
+    let engine = engine_of(fabric)?;
     let (now, _) = engine.store().status().await?;
     let instance = engine.new_instance_id(now);
     let register = RegisterWorker {
@@ -120,7 +120,7 @@ async fn claim(fabric: &Fabric, instance: InstanceId, max: usize) -> anyhow::Res
         namespaces: Vec::new(),
         capabilities: Capabilities::default(),
     };
-    let tasks = fabric.engine().poll(Arc::new(poll), max, CLAIM_WAIT).await?;
+    let tasks = engine_of(fabric)?.poll(Arc::new(poll), max, CLAIM_WAIT).await?;
     Ok(tasks.iter().map(|task| task.execution.fence()).collect())
 }
 
@@ -130,7 +130,7 @@ async fn complete(fabric: &Fabric, fences: Vec<Fence>) -> anyhow::Result<()> {
     for _ in 0..AGAIN.0 {
         let commands =
             left.iter().map(|fence| Command::from(Complete { fence: *fence, result: None })).collect();
-        let answers = fabric.engine().execute_all(commands).await;
+        let answers = engine_of(fabric)?.execute_all(commands).await;
         let mut again = Vec::new();
         for (fence, answer) in left.into_iter().zip(answers) {
             match answer {

@@ -161,7 +161,7 @@ impl Context {
 
     async fn report(&self, progress: Progress) {
         let fence = self.inner.running.fence();
-        match self.inner.fabric.engine().execute(Report { fence, progress }).await {
+        match self.inner.fabric.link().execute(Report { fence, progress }).await {
             Ok(reply) => self.heed(&reply),
             Err(failure) => tracing::debug!(execution = %self.id(), %failure, "progress was not stored"),
         }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ff_core::event::{Event, Fact};
 use ff_core::{Execution, ExecutionId};
-use ff_engine::subscription::Item;
-use ff_engine::{Cursor, EventFilter, Start, Subscription};
+use ff_engine::{Cursor, EventFilter, Start};
 
+use crate::link::Subscription;
 use crate::{Error, Fabric};
 
 /// An event, and the place in the log right after it.
@@ -30,12 +30,7 @@ impl Events {
     /// The next event, as soon as there is one. Safe to drop and call again. While the store is out of reach
     /// it waits.
     pub async fn next(&mut self) -> Seen {
-        loop {
-            match self.subscription.next().await {
-                Item::Event { event, cursor, .. } => return Seen { event: *event, cursor },
-                Item::Interrupted { error, .. } => tracing::warn!(%error, "events are interrupted"),
-            }
-        }
+        self.subscription.next().await
     }
 
     /// The place right after everything received so far; events that the filter leaves out advance it too.
@@ -70,7 +65,7 @@ impl Fabric {
     /// # Ok(()) }
     /// ```
     pub async fn events(&self, filter: EventFilter, start: Start) -> Result<Events, Error> {
-        Ok(Events { subscription: self.engine().subscribe(filter, start).await? })
+        Ok(Events { subscription: self.link().subscribe(filter, start).await? })
     }
 
     /// The states of one execution, from the one it is in now until it has ended.

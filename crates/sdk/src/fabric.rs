@@ -19,6 +19,7 @@ use ff_store_sqlite::SqliteStore;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::link::Link;
 use crate::submission::{Many, Submission};
 use crate::time::Time;
 use crate::url::{Address, Place};
@@ -87,7 +88,7 @@ pub struct Fabric {
 
 #[derive(Debug)]
 struct Inner {
-    engine: Engine,
+    link: Link,
     time: Time,
     retry_for: Duration,
 }
@@ -99,17 +100,21 @@ impl Fabric {
     /// The store cannot be read.
     pub async fn on_store(store: Arc<dyn Store>, options: Options) -> Result<Fabric, Error> {
         let time = Time::new(options.clock.clone());
-        let engine = Engine::start(store, options.engine).await?;
-        Ok(Fabric { inner: Arc::new(Inner { engine, time, retry_for: options.retry_for }) })
+        let link = Link::Embedded(Engine::start(store, options.engine).await?);
+        Ok(Fabric { inner: Arc::new(Inner { link, time, retry_for: options.retry_for }) })
     }
 
-    /// The engine inside, for what the SDK has no words for.
-    pub fn engine(&self) -> &Engine {
-        &self.inner.engine
+    /// The engine inside, for what the SDK has no words for; none if the engine runs elsewhere.
+    pub fn engine(&self) -> Option<&Engine> {
+        self.inner.link.engine()
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.inner.link
     }
 
     pub fn limits(&self) -> &Limits {
-        self.engine().limits()
+        self.link().limits()
     }
 
     pub(crate) fn time(&self) -> &Time {
@@ -189,7 +194,7 @@ impl Fabric {
     /// # Errors
     /// `not_found` if there is none with this id.
     pub async fn get(&self, id: ExecutionId) -> Result<Arc<Execution>, Error> {
-        let found = self.retried(|| self.engine().get(id)).await?;
+        let found = self.retried(|| self.link().get(id)).await?;
         found.ok_or_else(|| not_found(id))
     }
 
@@ -198,8 +203,16 @@ impl Fabric {
     /// # Errors
     /// `not_found` if there is none with this id.
     pub async fn input(&self, id: ExecutionId) -> Result<Payload, Error> {
-        let found = self.retried(|| self.engine().payload(id, Slot::Input)).await?;
+        let found = self.retried(|| self.link().payload(id, Slot::Input)).await?;
         found.ok_or_else(|| not_found(id))
+    }
+
+    /// The result of an execution, if it has one.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn result(&self, id: ExecutionId) -> Result<Option<Payload>, Error> {
+        self.retried(|| self.link().payload(id, Slot::Result)).await
     }
 
     /// All attempts at an execution, oldest first.
@@ -207,7 +220,7 @@ impl Fabric {
     /// # Errors
     /// `not_found` if there is none with this id.
     pub async fn attempts(&self, id: ExecutionId) -> Result<Vec<Attempt>, Error> {
-        self.retried(|| self.engine().attempts(id)).await
+        self.retried(|| self.link().attempts(id)).await
     }
 
     /// Waits until an execution has ended, however that may be.
@@ -215,7 +228,7 @@ impl Fabric {
     /// # Errors
     /// `not_found` if there is none with this id.
     pub async fn wait(&self, id: ExecutionId) -> Result<Ended, Error> {
-        self.retried(|| self.engine().wait(id)).await
+        self.retried(|| self.link().wait(id)).await
     }
 
     /// Why an execution does or does not run: every gate it stands before, with its values.
@@ -234,7 +247,7 @@ impl Fabric {
     /// # Ok(()) }
     /// ```
     pub async fn explain(&self, id: ExecutionId) -> Result<Explanation, Error> {
-        self.retried(|| self.engine().explain(id)).await
+        self.retried(|| self.link().explain(id)).await
     }
 
     /// How many executions match a filter, and whether there are more than were counted: namespace, lane, kind
@@ -243,7 +256,7 @@ impl Fabric {
     /// # Errors
     /// The store cannot be read.
     pub async fn count(&self, filter: &Filter) -> Result<Count, Error> {
-        let (count, more) = self.retried(|| self.engine().count(filter)).await?;
+        let (count, more) = self.retried(|| self.link().count(filter)).await?;
         Ok(Count { count, more })
     }
 
@@ -252,7 +265,7 @@ impl Fabric {
     /// # Errors
     /// The store cannot be read.
     pub async fn counts(&self) -> Result<Vec<(CountKey, u64)>, Error> {
-        self.retried(|| self.engine().counts()).await
+        self.retried(|| self.link().counts()).await
     }
 
     /// What waits in the engine and what has failed, for operators.
@@ -260,7 +273,7 @@ impl Fabric {
     /// # Errors
     /// The fabric is shut down.
     pub async fn stats(&self) -> Result<MachineStats, Error> {
-        Ok(self.engine().stats().await?)
+        Ok(self.link().stats().await?)
     }
 
     // ---- stopping ------------------------------------------------------------------------------------
@@ -268,9 +281,7 @@ impl Fabric {
     /// Stops the engine: no more commands are taken, what is on its way to the store ends within `grace`, and
     /// the store is closed. Workers on this fabric should be stopped first. Calling it twice is harmless.
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
-        let report = self.engine().shutdown(grace).await;
-        self.engine().store().close().await;
-        report
+        self.link().shutdown(grace).await
     }
 
     // ---- commands ------------------------------------------------------------------------------------
@@ -281,7 +292,7 @@ impl Fabric {
         let again = |command: Command| {
             if sent.swap(true, Ordering::Relaxed) { command.repeated() } else { command }
         };
-        self.retried(|| self.engine().execute(again(command.clone()))).await
+        self.retried(|| self.link().execute(again(command.clone()))).await
     }
 
     /// Repeats a call that found the engine busy or the store out of reach, with growing pauses, for a while.

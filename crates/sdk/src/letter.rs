@@ -4,7 +4,6 @@ use ff_core::PartitionId;
 use ff_core::commands::{DropLetter, RepostLetter};
 use ff_core::inbox::DeadLetter;
 use ff_core::{Rejection, Reply};
-use ff_engine::{Failure, doctor};
 
 use crate::fabric::odd_reply;
 use crate::operation::{Asked, Operation};
@@ -24,11 +23,7 @@ impl Fabric {
     /// # Errors
     /// `not_found` if there is none, or the store cannot be read.
     pub async fn letter(&self, number: u64) -> Result<Letter, Error> {
-        let find = async || {
-            let found = doctor::dead_letter(&**self.engine().store(), number).await;
-            found.map_err(|error| Failure::Unavailable(error.to_string()))
-        };
-        match self.retried(find).await? {
+        match self.retried(|| self.link().letter(number)).await? {
             Some((partition, letter)) => Ok(Letter { fabric: self.clone(), partition, letter }),
             None => {
                 let (what, id) = ("dead letter", number.to_string());

@@ -26,6 +26,7 @@ mod failure;
 mod flow;
 mod handler;
 mod letter;
+mod link;
 mod listing;
 mod mail;
 mod operation;
@@ -54,6 +55,7 @@ pub use flow::{
 };
 pub use handler::{IntoOutcome, Outcome};
 pub use letter::Letter;
+pub use link::Tail;
 pub use listing::{List, Page, PageCursor};
 pub use mail::{KeyInfo, SignalCall, WaitpointList, WaitpointPage};
 pub use operation::{Cancelled, LaneHandle, LaneSettings, Operation};
@@ -92,7 +94,7 @@ pub use ff_engine::flows::{Direction, EdgePage, FlowDescription, Graph};
 pub use ff_engine::machine::MachineStats;
 pub use ff_engine::{
     Cursor, Ended, EngineConfig, EventFilter, OpenedWaitpoint, Output, Place, ShutdownReport, Signalled,
-    Start, Tail,
+    Start,
 };
 pub use ff_store_sqlite::Synchronous;
 

@@ -180,7 +180,7 @@ impl List {
             let ask = PageAsk { filter: filter.clone(), order, after, limit: part.limit, scan_max: SCAN.0 };
             let fabric = &self.fabric;
             async move {
-                let page = fabric.retried(|| fabric.engine().list(ask.clone())).await?;
+                let page = fabric.retried(|| fabric.link().list(ask.clone())).await?;
                 Ok((page.executions, page.next.map(|id| id.0)))
             }
         };

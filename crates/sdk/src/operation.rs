@@ -240,7 +240,7 @@ impl Fabric {
     /// # Errors
     /// The store cannot be read.
     pub async fn lanes(&self) -> Result<Vec<Arc<Lane>>, Error> {
-        Ok(self.retried(|| self.engine().lanes_and_workers()).await?.0)
+        Ok(self.retried(|| self.link().lanes_and_workers()).await?.0)
     }
 
     /// The registered worker instances.
@@ -248,7 +248,7 @@ impl Fabric {
     /// # Errors
     /// The store cannot be read.
     pub async fn workers(&self) -> Result<Vec<Arc<WorkerInstance>>, Error> {
-        Ok(self.retried(|| self.engine().lanes_and_workers()).await?.1)
+        Ok(self.retried(|| self.link().lanes_and_workers()).await?.1)
     }
 
     /// Lets a worker instance end what it holds and gives it nothing new; a [`Worker`](crate::Worker) of this

@@ -236,7 +236,7 @@ impl<F> Submission<F> {
     fn create(draft: Result<Box<Draft>, Error>, fabric: &Fabric) -> Result<Create, Error> {
         let draft = *draft?;
         let key = draft.idempotency_key.as_deref();
-        let new_id = || fabric.engine().new_execution_id(fabric.wall(), &draft.namespace, key);
+        let new_id = || fabric.link().new_execution_id(fabric.wall(), &draft.namespace, key);
         let tags = draft.tags.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         Ok(Create {
             fresh: draft.id.is_none(),
@@ -304,7 +304,7 @@ impl<'a> Many<'a> {
         while !self.left.is_empty() {
             let batch: Vec<_> = self.left.drain(..self.left.len().min(BATCH)).collect();
             let commands = batch.iter().map(|(_, command)| command.clone()).collect();
-            let replies = self.fabric.engine().execute_all(commands).await;
+            let replies = self.fabric.link().execute_all(commands).await;
             let (before, sent) = (self.left.len(), batch.len());
             for ((n, command), reply) in batch.into_iter().zip(replies) {
                 match reply {

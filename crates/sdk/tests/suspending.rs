@@ -309,11 +309,11 @@ async fn neither_tokens_nor_secrets_are_in_events_lists_records_or_what_prints()
         run.signals().await.unwrap(),
         run.explain().await.unwrap(),
         fabric.keys().await.unwrap(),
-        fabric.engine().signing_keys().await.unwrap(),
+        fabric.engine().unwrap().signing_keys().await.unwrap(),
     );
     let mac = token.reveal().rsplit_once('.').unwrap().1;
     assert!(!printed.contains(mac), "a token is in {printed}");
-    for key in fabric.engine().signing_keys().await.unwrap() {
+    for key in fabric.engine().unwrap().signing_keys().await.unwrap() {
         assert!(!printed.contains(&String::from(key.secret)), "a secret is in {printed}");
     }
     running.stop().await;

@@ -31,10 +31,10 @@ pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
     let bed = Bed::make(args, setting, false).await?;
     let crew = Crew::start(&bed, args.concurrency, &[]);
     let start = bed.cost()?;
-    let alone = one_at_a_time(bed.fabric.engine(), count.min(ALONE)).await?;
+    let alone = one_at_a_time(bed.engine()?, count.min(ALONE)).await?;
     let before = bed.cost()?;
     let commits = start.zip(before.as_ref()).map(|(start, end)| end.commits - start.commits);
-    let (latencies, elapsed) = many(bed.fabric.engine(), count).await?;
+    let (latencies, elapsed) = many(bed.engine()?, count).await?;
     let mut report = of_rounds(vec![rate(count, elapsed)], count);
     report.p50_ms = percentile_ms(&alone, 0.5);
     report.p99_ms = percentile_ms(&alone, 0.99);
@@ -57,9 +57,9 @@ async fn record(args: &Args, setting: &Setting, report: &mut Report, count: usiz
     let bed = Bed::make(args, setting, true).await?;
     bed.start_recording();
     let crew = Crew::start(&bed, args.concurrency, &[]);
-    one(bed.fabric.engine()).await?;
+    one(bed.engine()?).await?;
     let start = raw::Start::of(&bed, bed.take_recorded()).await?;
-    many(bed.fabric.engine(), count).await?;
+    many(bed.engine()?, count).await?;
     raw::compare(report, start, bed.take_recorded(), count).await?;
     crew.stop().await?;
     report.problems.extend(bed.close().await?);

@@ -19,7 +19,7 @@ pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
     let (width, flows) = (args.count.unwrap_or(WIDTH), FLOWS);
     let bed = Bed::make(args, setting, false).await?;
     let crew = Crew::start(&bed, args.concurrency, &[]);
-    let engine = bed.fabric.engine().clone();
+    let engine = bed.engine()?.clone();
     let bar = bar("fan", flows as u64);
     let (mut latencies, mut before) = (Vec::new(), bed.cost()?);
     let mut started = Instant::now();

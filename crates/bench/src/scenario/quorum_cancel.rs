@@ -23,7 +23,7 @@ const WARM_UP: usize = 2;
 pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
     let flows = args.count.unwrap_or(FLOWS);
     let bed = Bed::make(args, setting, false).await?;
-    let engine = bed.fabric.engine().clone();
+    let engine = bed.engine()?.clone();
     let poll = register(&engine).await?;
     let mut report = Report::default();
     for losers in LOSERS {

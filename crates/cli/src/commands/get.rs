@@ -1,8 +1,7 @@
 //! `flowfabric get`
 
 use clap::Args;
-use ff_core::payload::Slot;
-use flowfabric::{Error, ExecutionId, Fabric};
+use flowfabric::{ExecutionId, Fabric};
 use serde_json::json;
 
 use crate::problem::Problem;
@@ -31,12 +30,11 @@ impl Get {
 
     async fn show(self, fabric: Fabric, json: bool) -> Result<(), Problem> {
         let execution = fabric.get(self.id).await?;
-        let payload = async |slot| fabric.engine().payload(self.id, slot).await.map_err(Error::from);
-        let (input, result) = (payload(Slot::Input).await?, payload(Slot::Result).await?);
+        let (input, result) = (fabric.input(self.id).await?, fabric.result(self.id).await?);
         let attempts = if self.attempts { Some(fabric.attempts(self.id).await?) } else { None };
         if json {
             let mut value = view::execution_value(&execution);
-            value["input"] = json!(input.as_ref().map(view::payload_value));
+            value["input"] = json!(view::payload_value(&input));
             value["result"] = json!(result.as_ref().map(view::payload_value));
             if let Some(attempts) = &attempts {
                 value["attempts"] = attempts.iter().map(view::attempt_value).collect();
@@ -49,7 +47,7 @@ impl Get {
             let names: Vec<String> = steps.iter().map(|step| step.key.to_string()).collect();
             fields.push(("steps", view::cut(&names.join(", "), 200)));
         }
-        fields.extend(input.as_ref().map(|it| ("input", view::payload_text(it))));
+        fields.push(("input", view::payload_text(&input)));
         fields.extend(result.as_ref().map(|it| ("result", view::payload_text(it))));
         view::print_fields(&fields)?;
         if let Some(attempts) = attempts.filter(|it| !it.is_empty()) {

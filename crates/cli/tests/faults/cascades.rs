@@ -134,7 +134,7 @@ impl Graph {
 /// Works and follows cascades until it is killed, and tells how far it is.
 pub async fn follow(url: &str) {
     let Some(fabric) = connect(url).await else { return };
-    let engine = fabric.engine();
+    let engine = fabric.engine().unwrap();
     let Some(poll) = register(engine).await else { return };
     tokio::spawn(work(engine.clone(), poll));
     let mut tick = tokio::time::interval(Duration::from_millis(1));
@@ -210,9 +210,9 @@ fn attack(url: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let graph = runtime.block_on(async {
         let fabric = connect(url).await.unwrap();
-        let now = fabric.engine().store().status().await.unwrap().0;
-        let graph = Graph::draw(fabric.engine(), now);
-        graph.store(fabric.engine()).await;
+        let now = fabric.engine().unwrap().store().status().await.unwrap().0;
+        let graph = Graph::draw(fabric.engine().unwrap(), now);
+        graph.store(fabric.engine().unwrap()).await;
         fabric.shutdown(Duration::from_secs(5)).await;
         graph
     });
@@ -232,13 +232,13 @@ fn attack(url: &str) {
         steps += fired;
     }
     let fabric = runtime.block_on(connect(url)).unwrap();
-    let before = runtime.block_on(fabric.engine().flow(graph.flow)).unwrap().unwrap();
+    let before = runtime.block_on(fabric.engine().unwrap().flow(graph.flow)).unwrap().unwrap();
     assert!(before.live.end.is_none(), "everything was over before the last kill: this was no attack");
     let (mut child, mut lines) = start(url);
     // Whoever is not listened to is stopped by a full pipe.
     std::thread::spawn(move || while hear(&mut lines).is_some() {});
     runtime.block_on(async {
-        let ended = tokio::time::timeout(PATIENCE, fabric.engine().wait_flow(graph.flow)).await;
+        let ended = tokio::time::timeout(PATIENCE, fabric.engine().unwrap().wait_flow(graph.flow)).await;
         assert_eq!(ended.expect("the flow ends").unwrap().state(), FlowState::Failed, "a root fails");
     });
     child.kill().unwrap();
@@ -251,7 +251,7 @@ fn attack(url: &str) {
 
 /// Each member has ended as the graph says, once, and the store is in order.
 async fn check(fabric: &Fabric, graph: &Graph) {
-    let engine = fabric.engine();
+    let engine = fabric.engine().unwrap();
     let mut after = 0;
     let mut seen = 0;
     loop {

@@ -38,7 +38,7 @@ pub fn play() {
         let Ok(fabric) = flowfabric::connect(&url).await else { return };
         match part.as_str() {
             SUBMITTER => submit(&fabric).await,
-            _ => work(fabric.engine()).await,
+            _ => work(fabric.engine().unwrap()).await,
         }
         fabric.shutdown(Duration::from_secs(5)).await;
     });

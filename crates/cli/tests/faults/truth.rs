@@ -149,7 +149,7 @@ impl Truth {
             let standing = self.completed.get(id).map(|completion| completion.epoch);
             assert_ne!(standing, Some(*epoch), "a completion of {id} was accepted and refused");
         }
-        let found = doctor::examine(&**fabric.engine().store()).await.unwrap();
+        let found = doctor::examine(&**fabric.engine().unwrap().store()).await.unwrap();
         assert_eq!(found.problems, Vec::<String>::new());
     }
 
@@ -184,8 +184,9 @@ impl Log {
     /// Everything that was there when it is called. The fabric goes on meanwhile, and what it adds to one partition
     /// must not be taken for what is missing in another: each is read up to its own end.
     async fn read(fabric: &Fabric) -> Log {
-        let (_, statuses) = fabric.engine().store().status().await.unwrap();
-        let mut events = fabric.engine().subscribe(EventFilter::default(), Start::Beginning).await.unwrap();
+        let (_, statuses) = fabric.engine().unwrap().store().status().await.unwrap();
+        let mut events =
+            fabric.engine().unwrap().subscribe(EventFilter::default(), Start::Beginning).await.unwrap();
         let mut seen = vec![0; statuses.len()];
         let mut log = Log::default();
         while statuses.iter().any(|it| seen[it.partition.index()] + 1 < it.next_event) {

@@ -131,7 +131,7 @@ impl Context {
         let Some(end) = execution.end() else { return Ok(None) };
         let result = match end.result_bytes {
             Some(_) => {
-                self.fabric().engine().payload(child.id, Slot::Result).await.map_err(|it| self.refused(it))?
+                self.fabric().link().payload(child.id, Slot::Result).await.map_err(|it| self.refused(it))?
             }
             None => None,
         };
@@ -206,7 +206,7 @@ impl StartChild<'_> {
             return Ok(Child { id: read::<Started>(step)?.child, kind });
         }
         let fabric = ctx.fabric();
-        let id = fabric.engine().new_child_execution_id(fabric.wall(), ctx.id());
+        let id = fabric.link().new_child_execution_id(fabric.wall(), ctx.id());
         let submission = submission.namespace(ctx.namespace());
         let create =
             submission.member(fabric, id).map_err(|error| TaskFailure::fatal(&error).code(error.code()))?;

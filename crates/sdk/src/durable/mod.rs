@@ -46,7 +46,7 @@ impl Context {
     pub(crate) async fn store_all(&self, commands: Vec<Command>) -> Result<Vec<Reply>, TaskFailure> {
         let mut pause = PAUSE.0;
         loop {
-            let results = self.fabric().engine().execute_all(commands.clone()).await;
+            let results = self.fabric().link().execute_all(commands.clone()).await;
             match results.into_iter().collect::<Result<Vec<Reply>, Failure>>() {
                 Ok(replies) => {
                     replies.iter().for_each(|reply| self.heed(reply));

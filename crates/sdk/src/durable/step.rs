@@ -125,7 +125,7 @@ where
                     };
                     failures += 1;
                     tracing::debug!(step = name, failures, %failure, "a step is tried again");
-                    let backoff_ms = backoff.delay_ms(failures, ctx.fabric().engine().random());
+                    let backoff_ms = backoff.delay_ms(failures, ctx.fabric().link().random());
                     let backoff = Duration::from_millis(backoff_ms.unsigned_abs());
                     ctx.pause(failure.retry_after.unwrap_or(backoff)).await;
                 }

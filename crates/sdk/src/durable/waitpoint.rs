@@ -196,7 +196,7 @@ async fn open(
     let command = Open { fence: ctx.running().fence(), waitpoint, step: Some(place) };
     let mut pause = PAUSE.0;
     loop {
-        match ctx.fabric().engine().open_waitpoint(command.clone()).await {
+        match ctx.fabric().link().open_waitpoint(command.clone()).await {
             Ok(it) => {
                 let (id, expires_at, token) = (it.id, it.expires_at, Some(it.token));
                 return Ok(OpenWaitpoint { ctx: ctx.clone(), name, id, expires_at, token });

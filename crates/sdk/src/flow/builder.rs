@@ -55,7 +55,7 @@ impl Fabric {
     /// Starts to draw a flow; `kind` is what sort of flow it is. Nothing is sent before
     /// [`submit`](FlowBuilder::submit).
     pub fn flow(&self, kind: &str) -> FlowBuilder {
-        let drawing = Drawing::new(self, self.engine().new_flow_id(self.wall()));
+        let drawing = Drawing::new(self, self.link().new_flow_id(self.wall()));
         let (kind, actor) = (kind.to_owned(), "sdk".into());
         FlowBuilder { drawing, kind, namespace: None, tags: Vec::new(), open: false, actor }
     }

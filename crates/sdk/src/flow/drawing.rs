@@ -55,14 +55,14 @@ impl Drawing {
     }
 
     fn draw(&self, kind: &str, work: Submission) -> Node {
-        let id = self.fabric.engine().new_member_id(self.fabric.wall(), self.flow);
+        let id = self.fabric.link().new_member_id(self.fabric.wall(), self.flow);
         self.sketch().add(id, kind, work);
         Node::new(self.clone(), id)
     }
 
     /// Adds a node that is a flow of its own; `kind` is what sort of flow.
     pub fn child(&self, kind: &str) -> ChildFlow {
-        let id = self.fabric.engine().new_child_id(self.fabric.wall(), self.flow);
+        let id = self.fabric.link().new_child_id(self.fabric.wall(), self.flow);
         let inner = Drawing::new(&self.fabric, id);
         let node = self.draw(kind, Submission::new(kind, &()));
         self.sketch().edit(node.id(), |draft| draft.child = Some(inner.clone()));

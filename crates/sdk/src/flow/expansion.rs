@@ -85,8 +85,7 @@ impl Expansion {
         let fabric = self.drawing.fabric();
         let mut after = 0;
         loop {
-            let page =
-                fabric.retried(|| fabric.engine().edges(self.this, Direction::Out, after, PAGE)).await?;
+            let page = fabric.retried(|| fabric.link().edges(self.this, Direction::Out, after, PAGE)).await?;
             for edge in page.edges {
                 let found = fabric.get(edge.key.downstream).await?;
                 if found.node_name().is_some_and(|it| &**it == name) {

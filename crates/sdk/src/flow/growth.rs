@@ -135,7 +135,7 @@ pub(super) async fn send(
 async fn are_there(fabric: &Fabric, edges: &[NewEdge]) -> Result<bool, Error> {
     for edge in edges {
         let key = EdgeKey { upstream: edge.upstream, downstream: edge.downstream };
-        let found = fabric.retried(|| fabric.engine().edge(key)).await?;
+        let found = fabric.retried(|| fabric.link().edge(key)).await?;
         if !found.is_some_and(|it| it.on == edge.on && it.field == edge.field) {
             return Ok(false);
         }

@@ -117,7 +117,7 @@ impl FlowList {
                 FlowPageAsk { filter: filter.clone(), order, after, limit: part.limit, scan_max: SCAN.0 };
             let fabric = &self.fabric;
             async move {
-                let page = fabric.retried(|| fabric.engine().flows(ask.clone())).await?;
+                let page = fabric.retried(|| fabric.link().flows(ask.clone())).await?;
                 Ok((page.flows, page.next.map(|id| id.0)))
             }
         };

@@ -46,7 +46,7 @@ pub(super) async fn of<T: DeserializeOwned>(fabric: &Fabric, flow: &Flow) -> Res
         let ending = FlowNotCompleted { flow: flow.id, state: flow.state(), culprit };
         return Err(Error::FlowNotCompleted(Box::new(ending)));
     }
-    let result = fabric.retried(|| fabric.engine().flow_result(flow.id)).await?;
+    let result = fabric.retried(|| fabric.link().flow_result(flow.id)).await?;
     serde_json::from_slice(&result.bytes).map_err(|error| Error::UnexpectedFlowResult {
         flow: flow.id,
         wanted: std::any::type_name::<T>(),
@@ -59,7 +59,7 @@ async fn culprit(fabric: &Fabric, flow: &Flow) -> Result<Option<Culprit>, Error>
     let states = vec![PublicState::Failed, PublicState::Expired, PublicState::Cancelled];
     let filter = Filter { flow: Some(flow.id), states, ..Filter::default() };
     let ask = PageAsk { filter, order: Order::OldestFirst, after: None, limit: PAGE, scan_max: 10 * PAGE };
-    let page = fabric.retried(|| fabric.engine().list(ask.clone())).await?;
+    let page = fabric.retried(|| fabric.link().list(ask.clone())).await?;
     let ended = |it: &Execution| it.end().map(|end| (!it.node().is_some_and(|node| node.failure), end.at));
     let first = page.executions.into_iter().min_by_key(ended);
     Ok(first.map(|it| Culprit {

@@ -89,7 +89,7 @@ impl FlowRun {
     /// `not_found` if there is no such flow; what was drawn into it after it was submitted.
     pub async fn get(&self) -> Result<Arc<Flow>, Error> {
         self.check_drawing()?;
-        let found = self.fabric.retried(|| self.fabric.engine().flow(self.id)).await?;
+        let found = self.fabric.retried(|| self.fabric.link().flow(self.id)).await?;
         found.ok_or_else(|| self.not_found("flow", self.id.to_string()))
     }
 
@@ -107,7 +107,7 @@ impl FlowRun {
     /// `not_found` if there is no such flow; what was drawn into it after it was submitted.
     pub async fn wait(&self) -> Result<Arc<Flow>, Error> {
         self.check_drawing()?;
-        self.fabric.retried(|| self.fabric.engine().wait_flow(self.id)).await
+        self.fabric.retried(|| self.fabric.link().wait_flow(self.id)).await
     }
 
     /// Waits until it has completed and reads its result: that of the node at its end, or, if it has several
@@ -150,7 +150,7 @@ impl FlowRun {
     /// # Errors
     /// `not_found` if there is no such flow.
     pub async fn describe(&self, after: u64, limit: usize) -> Result<FlowDescription, Error> {
-        self.fabric.retried(|| self.fabric.engine().describe_flow(self.id, after, limit)).await
+        self.fabric.retried(|| self.fabric.link().describe_flow(self.id, after, limit)).await
     }
 
     /// The flow with up to so many members and the edges among them, for drawing it.
@@ -158,7 +158,7 @@ impl FlowRun {
     /// # Errors
     /// `not_found` if there is no such flow.
     pub async fn graph(&self, members_max: usize) -> Result<Graph, Error> {
-        self.fabric.retried(|| self.fabric.engine().graph(self.id, members_max)).await
+        self.fabric.retried(|| self.fabric.link().graph(self.id, members_max)).await
     }
 
     /// Some edges in or out of a node, after a number.
@@ -172,7 +172,7 @@ impl FlowRun {
         after: u64,
         limit: usize,
     ) -> Result<EdgePage, Error> {
-        self.fabric.retried(|| self.fabric.engine().edges(node, direction, after, limit)).await
+        self.fabric.retried(|| self.fabric.link().edges(node, direction, after, limit)).await
     }
 
     /// The edge between two nodes.
@@ -180,8 +180,7 @@ impl FlowRun {
     /// # Errors
     /// `not_found` if there is none.
     pub async fn edge(&self, upstream: ExecutionId, downstream: ExecutionId) -> Result<Arc<Edge>, Error> {
-        let found =
-            self.fabric.retried(|| self.fabric.engine().edge(EdgeKey { upstream, downstream })).await?;
+        let found = self.fabric.retried(|| self.fabric.link().edge(EdgeKey { upstream, downstream })).await?;
         found.ok_or_else(|| self.not_found("edge", format!("{upstream} → {downstream}")))
     }
 

@@ -35,7 +35,7 @@ impl Fabric {
     /// # Errors
     /// `not_found` if there is no such waitpoint, or it is closed.
     pub async fn issue_token(&self, waitpoint: WaitpointId) -> Result<OpenedWaitpoint, Error> {
-        self.retried(|| self.engine().issue_token(waitpoint)).await
+        self.retried(|| self.link().issue_token(waitpoint)).await
     }
 }
 
@@ -120,7 +120,7 @@ impl WaitpointList {
             let left = limit - waitpoints.len();
             let ask =
                 WaitpointPageAsk { filter: filter.clone(), order, after, limit: left, scan_max: SCAN.0 };
-            let page = fabric.retried(|| fabric.engine().waitpoints(ask.clone())).await?;
+            let page = fabric.retried(|| fabric.link().waitpoints(ask.clone())).await?;
             waitpoints.extend(page.waitpoints);
             after = page.next;
             if after.is_none() || waitpoints.len() >= limit {

@@ -20,7 +20,7 @@ pub struct KeyInfo {
 }
 
 impl KeyInfo {
-    fn of(key: &SigningKey) -> KeyInfo {
+    pub(crate) fn of(key: &SigningKey) -> KeyInfo {
         KeyInfo { id: key.id, created_at: key.created_at, retires_at: key.retires_at }
     }
 }
@@ -43,7 +43,7 @@ impl Fabric {
     /// ```
     pub async fn rotate_key(&self, grace: Duration, actor: &str, cause: &str) -> Result<KeyInfo, Error> {
         // Sent twice it would make two keys; whoever asked looks and asks again.
-        Ok(KeyInfo::of(&*self.engine().rotate_key(ms(grace), actor, cause).await?))
+        Ok(self.link().rotate_key(ms(grace), actor, cause).await?)
     }
 
     /// All keys, oldest first.
@@ -51,7 +51,6 @@ impl Fabric {
     /// # Errors
     /// The store cannot be read.
     pub async fn keys(&self) -> Result<Vec<KeyInfo>, Error> {
-        let keys = self.retried(|| self.engine().signing_keys()).await?;
-        Ok(keys.iter().map(|key| KeyInfo::of(key)).collect())
+        self.retried(|| self.link().signing_keys()).await
     }
 }

@@ -37,7 +37,7 @@ impl Run {
     /// `not_found` if there is no such execution.
     pub async fn steps(&self) -> Result<Vec<Step>, Error> {
         let fabric = self.fabric();
-        fabric.retried(|| fabric.engine().steps(self.id())).await
+        fabric.retried(|| fabric.link().steps(self.id())).await
     }
 
     /// The signals that were kept, in the order of arrival.
@@ -49,7 +49,7 @@ impl Run {
         let mut signals: Vec<Signal> = Vec::new();
         loop {
             let after = signals.last().map_or(0, |signal| signal.number);
-            let more = fabric.retried(|| fabric.engine().signals(self.id(), after, SIGNALS)).await?;
+            let more = fabric.retried(|| fabric.link().signals(self.id(), after, SIGNALS)).await?;
             let over = more.len() < SIGNALS;
             signals.extend(more);
             if over {

@@ -121,7 +121,7 @@ impl SignalCall {
         let signal = *signal?;
         let mut patience = fabric.patience();
         loop {
-            match fabric.engine().signal(signal.clone()).await {
+            match fabric.link().signal(signal.clone()).await {
                 Err(Failure::OutcomeUnknown) if signal.key.is_none() => return Err(Error::OutcomeUnknown),
                 Err(failure) if patience.lasts_for(&failure) => patience.pause().await,
                 result => return result.map_err(Error::from),

@@ -144,7 +144,7 @@ impl Output {
             return Ok(());
         }
         let fence = self.running.fence();
-        let stream = self.fabric.retried(|| self.fabric.engine().stream(fence.execution)).await?;
+        let stream = self.fabric.retried(|| self.fabric.link().stream(fence.execution)).await?;
         let own = stream.filter(|stream| stream.attempt == fence.attempt);
         self.state().first = Some(own.map_or(1, |stream| stream.next));
         Ok(())
@@ -196,7 +196,7 @@ impl Output {
     async fn send(&self, append: Append) -> Result<u64, Failure> {
         let mut pause = PAUSE.0;
         loop {
-            match self.fabric.engine().execute(append.clone()).await {
+            match self.fabric.link().execute(append.clone()).await {
                 Ok(Reply::Appended { next, cancel }) => {
                     if cancel.is_some() {
                         self.running.request_cancel();

@@ -5,10 +5,10 @@ use std::pin::Pin;
 
 use ff_core::query::{FramePageAsk, Order};
 use ff_core::stream::{Frame, Summary};
-use ff_engine::{Place, Tail};
+use ff_engine::Place;
 
 use crate::listing::LIMIT;
-use crate::{Error, Run};
+use crate::{Error, Run, Tail};
 
 /// How many bytes one page has, about.
 const PAGE_BYTES: usize = 4 << 20;
@@ -37,7 +37,7 @@ impl Run {
     /// `not_found` if there is no such execution.
     pub async fn tail(&self, after: Option<Place>) -> Result<Tail, Error> {
         let fabric = self.fabric();
-        fabric.retried(|| fabric.engine().tail(self.id(), after)).await
+        fabric.retried(|| fabric.link().tail(self.id(), after)).await
     }
 
     /// The summary document of its newest attempt that has output.
@@ -46,7 +46,7 @@ impl Run {
     /// The store cannot be read.
     pub async fn summary(&self) -> Result<Option<Summary>, Error> {
         let fabric = self.fabric();
-        let stream = fabric.retried(|| fabric.engine().stream(self.id())).await?;
+        let stream = fabric.retried(|| fabric.link().stream(self.id())).await?;
         Ok(stream.and_then(|stream| stream.summary.clone()))
     }
 }
@@ -90,14 +90,14 @@ impl Frames {
         let execution = self.run.id();
         let attempt = match self.attempt {
             Some(attempt) => attempt,
-            None => match fabric.retried(|| fabric.engine().stream(execution)).await? {
+            None => match fabric.retried(|| fabric.link().stream(execution)).await? {
                 Some(stream) => stream.attempt,
                 None => return fabric.get(execution).await.map(|_| Vec::new()),
             },
         };
         let Frames { order, after, limit, .. } = self;
         let ask = FramePageAsk { execution, attempt, order, after, limit, bytes: PAGE_BYTES };
-        fabric.retried(|| fabric.engine().frames(ask)).await
+        fabric.retried(|| fabric.link().frames(ask)).await
     }
 }
 

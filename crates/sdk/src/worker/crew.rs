@@ -130,11 +130,11 @@ impl Crew {
 
     /// Stores how an attempt ended; tried again as long as the lease lives.
     async fn end(&self, running: &Running, conclusion: Conclusion, expansion: Option<&Expansion>) {
-        let engine = self.fabric.engine();
+        let link = self.fabric.link();
         let mut command = self.ending(running.fence(), conclusion, expansion);
         let (mut pause, mut defects) = (PAUSE.0, 0);
         loop {
-            let failure = match engine.execute(command.clone()).await {
+            let failure = match link.execute(command.clone()).await {
                 Ok(_) => return,
                 Err(failure) => failure,
             };
@@ -176,7 +176,7 @@ impl Crew {
         let fence = running.fence();
         tracing::debug!(execution = %fence.execution, "stopped: the lease is lost");
         if running.may_be_held() {
-            let _ = self.fabric.engine().execute(Release { fence }).await;
+            let _ = self.fabric.link().execute(Release { fence }).await;
         }
     }
 
@@ -197,7 +197,7 @@ impl Crew {
             Err(failure) => {
                 let TaskFailure { error, retry_after } = failure.fitted(self.fabric.limits().error_bytes_max);
                 let retry_after_ms = retry_after.map(ms);
-                Fail { fence, error, retry_after_ms, seed: self.fabric.engine().random() }.into()
+                Fail { fence, error, retry_after_ms, seed: self.fabric.link().random() }.into()
             }
         }
     }

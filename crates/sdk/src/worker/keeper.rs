@@ -71,7 +71,7 @@ impl Keeper {
             Order::Work(instance) | Order::Register(instance) | Order::Drain(instance) => instance,
             Order::Stop => InstanceId(uuid::Uuid::nil()),
         };
-        let disturbed = crew.fabric.engine().watch_leases(instance);
+        let disturbed = crew.fabric.link().watch_leases(instance);
         let next_heartbeat = crew.fabric.time().now() + HEARTBEAT_MS;
         Keeper {
             crew,
@@ -123,7 +123,7 @@ impl Keeper {
     /// The worker goes on as another instance.
     fn serve(&mut self, instance: InstanceId) {
         self.instance = instance;
-        self.disturbed = self.crew.fabric.engine().watch_leases(instance);
+        self.disturbed = self.crew.fabric.link().watch_leases(instance);
         self.next_heartbeat = self.crew.fabric.time().now() + HEARTBEAT_MS;
     }
 
@@ -155,21 +155,20 @@ impl Keeper {
 
     fn beat(&mut self, now: Ms) {
         self.next_heartbeat = now + HEARTBEAT_MS;
-        let (engine, instance) = (self.crew.fabric.engine().clone(), self.instance);
+        let (link, instance) = (self.crew.fabric.link().clone(), self.instance);
         let asking = self.crew.fabric.time().asking();
-        self.heartbeat =
-            Some(Box::pin(async move { (engine.execute(Heartbeat { instance }).await, asking) }));
+        self.heartbeat = Some(Box::pin(async move { (link.execute(Heartbeat { instance }).await, asking) }));
     }
 
     fn renew(&mut self, now: Ms, fences: Vec<Fence>) {
-        let engine = self.crew.fabric.engine().clone();
+        let link = self.crew.fabric.link().clone();
         if fences.is_empty() {
             return;
         }
         let _asking = self.crew.fabric.time().asking();
         // Counted from now: the lease cannot have been granted before it was asked for.
         self.renewal = Some(Box::pin(async move {
-            let results = engine.renew(fences.clone()).await;
+            let results = link.renew(fences.clone()).await;
             Renewed { sent_at: now, fences, results, _asking }
         }));
     }

@@ -55,15 +55,15 @@ pub(super) async fn work(
 
 /// Registers a new instance.
 async fn register(fabric: &Fabric, plan: &Plan) -> Result<InstanceId, Error> {
-    let engine = fabric.engine();
-    let instance = engine.new_instance_id(fabric.wall());
+    let link = fabric.link();
+    let instance = link.new_instance_id(fabric.wall());
     let command = RegisterWorker {
         instance,
         name: plan.name.clone(),
         lanes: plan.lanes.clone(),
         capabilities: plan.capabilities(),
         build: plan.build.clone(),
-        server: Some(engine.server().into()),
+        server: link.server().map(Into::into),
         ttl_ms: keeper::TTL_MS,
     };
     fabric.command(command.into()).await?;
@@ -106,7 +106,7 @@ impl Shift {
             let asked = async {
                 let free = room(&crew).await;
                 let sent_at = crew.fabric.time().now();
-                (sent_at, crew.fabric.engine().poll(poll.clone(), free, POLL_WAIT).await)
+                (sent_at, crew.fabric.link().poll(poll.clone(), free, POLL_WAIT).await)
             };
             let (sent_at, answer) = tokio::select! {
                 biased;
@@ -168,7 +168,7 @@ impl Shift {
         let given_back = self.give_back().await;
         let cause = "stopped".into();
         let bury = BuryWorker { instance: self.instance, actor: (*self.plan.name).into(), cause };
-        if let Err(failure) = crew.fabric.engine().execute(bury).await {
+        if let Err(failure) = crew.fabric.link().execute(bury).await {
             tracing::debug!(%failure, "the worker could not say that it stops");
         }
         given_back
@@ -182,7 +182,7 @@ impl Shift {
             all.values().map(|running| running.fence()).collect()
         };
         let release = |fence: &Fence| Command::from(Release { fence: *fence });
-        let results = self.crew.fabric.engine().execute_all(fences.iter().map(release).collect()).await;
+        let results = self.crew.fabric.link().execute_all(fences.iter().map(release).collect()).await;
         results.iter().filter(|result| result.is_ok()).count()
     }
 }

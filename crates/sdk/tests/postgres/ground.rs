@@ -41,9 +41,10 @@ impl Ground {
 
 /// Everything in the log when this is called. Each partition is read up to its own end, because servers go on.
 pub async fn log(fabric: &Fabric) -> Vec<Event> {
-    let (_, statuses) = fabric.engine().store().status().await.unwrap();
+    let (_, statuses) = fabric.engine().unwrap().store().status().await.unwrap();
     let mut next = vec![1; statuses.len()];
-    let mut events = fabric.engine().subscribe(EventFilter::default(), Start::Beginning).await.unwrap();
+    let mut events =
+        fabric.engine().unwrap().subscribe(EventFilter::default(), Start::Beginning).await.unwrap();
     let mut log = Vec::new();
     while statuses.iter().any(|it| next[it.partition.index()] < it.next_event) {
         let Item::Event { event, partition, .. } = events.next().await else { continue };

@@ -21,7 +21,7 @@ async fn what_is_submitted_in_a_transaction_exists_if_and_only_if_that_commits()
         // Until it is taken in, nobody knows it.
         let ended = loop {
             match fabrics[0].wait(id).await {
-                Err(error) if error.code() == "not_found" => fabrics[0].engine().nudge().await,
+                Err(error) if error.code() == "not_found" => fabrics[0].engine().unwrap().nudge().await,
                 ended => break ended.unwrap(),
             }
         };

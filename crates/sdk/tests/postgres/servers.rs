@@ -73,7 +73,7 @@ async fn what_a_server_that_is_gone_had_to_do_is_done_in_time_by_another() {
     let ground = Ground::new();
     let (gone, stays) = (ground.fabric().await, ground.fabric().await);
     let mut events = stays.events(EventFilter::default(), Start::Now).await.unwrap();
-    let (now, _) = gone.engine().store().status().await.unwrap();
+    let (now, _) = gone.engine().unwrap().store().status().await.unwrap();
     let due = now + 1_500;
     let mut asleep = BTreeSet::new();
     for n in 0..16 {

@@ -1,0 +1,224 @@
+//! What a fabric talks to, with the calls that the SDK makes of it.
+//!
+//! Everything above asks a [`Link`], so that it is the same wherever the engine runs.
+
+mod subscription;
+mod tail;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_core::attempt::Attempt;
+use ff_core::commands::{OpenWaitpoint, Poll, SendSignal};
+use ff_core::execution::Fence;
+use ff_core::flow::{Edge, EdgeKey};
+use ff_core::inbox::DeadLetter;
+use ff_core::lane::Lane;
+use ff_core::limits::Limits;
+use ff_core::payload::Slot;
+use ff_core::query::{
+    CountKey, Filter, FlowPage, FlowPageAsk, FramePageAsk, Page, PageAsk, WaitpointPage, WaitpointPageAsk,
+};
+use ff_core::reply::Renewal;
+use ff_core::step::Step;
+use ff_core::stream::{Frame, Stream};
+use ff_core::suspension::{Signal, WaitpointId};
+use ff_core::worker::WorkerInstance;
+use ff_core::{Command, Execution, ExecutionId, Flow, FlowId, InstanceId, Ms, PartitionId, Payload, Reply};
+use ff_engine::explain::Explanation;
+use ff_engine::flows::{Direction, EdgePage, FlowDescription, Graph};
+use ff_engine::machine::MachineStats;
+use ff_engine::{
+    Ended, Engine, EventFilter, Failure, OpenedWaitpoint, Place, ShutdownReport, Signalled, Start, Task,
+    doctor,
+};
+use tokio::sync::mpsc;
+
+pub(crate) use subscription::Subscription;
+pub use tail::Tail;
+
+use crate::{Error, KeyInfo};
+
+/// Where the engine of a fabric is.
+#[derive(Clone, Debug)]
+pub(crate) enum Link {
+    /// In this process.
+    Embedded(Engine),
+}
+
+/// Calls that every kind of link has under the same name.
+macro_rules! calls {
+    ($(async fn $name:ident(&self $(, $given:ident: $type:ty)* $(,)?) -> $answer:ty;)+) => {
+        impl Link {
+            $(pub async fn $name(&self $(, $given: $type)*) -> $answer {
+                match self {
+                    Link::Embedded(engine) => engine.$name($($given),*).await,
+                }
+            })+
+        }
+    };
+}
+
+calls! {
+    async fn execute_all(&self, commands: Vec<Command>) -> Vec<Result<Reply, Failure>>;
+    async fn renew(&self, fences: Vec<Fence>) -> Vec<Result<Renewal, Failure>>;
+    async fn poll(&self, poll: Arc<Poll>, max: usize, wait: Duration) -> Result<Vec<Task>, Failure>;
+
+    async fn get(&self, id: ExecutionId) -> Result<Option<Arc<Execution>>, Failure>;
+    async fn payload(&self, id: ExecutionId, slot: Slot) -> Result<Option<Payload>, Failure>;
+    async fn attempts(&self, id: ExecutionId) -> Result<Vec<Attempt>, Failure>;
+    async fn wait(&self, id: ExecutionId) -> Result<Ended, Failure>;
+    async fn explain(&self, id: ExecutionId) -> Result<Explanation, Failure>;
+    async fn list(&self, ask: PageAsk) -> Result<Page, Failure>;
+    async fn count(&self, filter: &Filter) -> Result<(u64, bool), Failure>;
+    async fn counts(&self) -> Result<Vec<(CountKey, u64)>, Failure>;
+    async fn lanes_and_workers(&self) -> Result<(Vec<Arc<Lane>>, Vec<Arc<WorkerInstance>>), Failure>;
+
+    async fn flow(&self, id: FlowId) -> Result<Option<Arc<Flow>>, Failure>;
+    async fn flows(&self, ask: FlowPageAsk) -> Result<FlowPage, Failure>;
+    async fn describe_flow(&self, id: FlowId, after: u64, limit: usize) -> Result<FlowDescription, Failure>;
+    async fn graph(&self, id: FlowId, members_max: usize) -> Result<Graph, Failure>;
+    async fn wait_flow(&self, id: FlowId) -> Result<Arc<Flow>, Failure>;
+    async fn flow_result(&self, id: FlowId) -> Result<Payload, Failure>;
+    async fn edge(&self, key: EdgeKey) -> Result<Option<Arc<Edge>>, Failure>;
+    async fn edges(
+        &self, node: ExecutionId, direction: Direction, after: u64, limit: usize,
+    ) -> Result<EdgePage, Failure>;
+
+    async fn open_waitpoint(&self, command: OpenWaitpoint) -> Result<OpenedWaitpoint, Failure>;
+    async fn issue_token(&self, waitpoint: WaitpointId) -> Result<OpenedWaitpoint, Failure>;
+    async fn signal(&self, signal: SendSignal) -> Result<Signalled, Failure>;
+    async fn waitpoints(&self, ask: WaitpointPageAsk) -> Result<WaitpointPage, Failure>;
+    async fn signals(&self, id: ExecutionId, after: u32, limit: usize) -> Result<Vec<Signal>, Failure>;
+    async fn steps(&self, id: ExecutionId) -> Result<Vec<Step>, Failure>;
+    async fn frames(&self, ask: FramePageAsk) -> Result<Vec<Frame>, Failure>;
+    async fn stream(&self, id: ExecutionId) -> Result<Option<Arc<Stream>>, Failure>;
+
+    async fn stats(&self) -> Result<MachineStats, Failure>;
+}
+
+impl Link {
+    pub async fn execute(&self, command: impl Into<Command>) -> Result<Reply, Failure> {
+        match self {
+            Link::Embedded(engine) => engine.execute(command).await,
+        }
+    }
+
+    /// From now on, sends the ids of executions whose lease this instance should look at.
+    pub fn watch_leases(&self, instance: InstanceId) -> mpsc::UnboundedReceiver<ExecutionId> {
+        match self {
+            Link::Embedded(engine) => engine.watch_leases(instance),
+        }
+    }
+
+    pub async fn subscribe(&self, filter: EventFilter, start: Start) -> Result<Subscription, Error> {
+        match self {
+            Link::Embedded(engine) => Ok(Subscription::Embedded(engine.subscribe(filter, start).await?)),
+        }
+    }
+
+    pub async fn tail(&self, id: ExecutionId, after: Option<Place>) -> Result<Tail, Failure> {
+        match self {
+            Link::Embedded(engine) => Ok(Tail::embedded(engine.tail(id, after).await?)),
+        }
+    }
+
+    pub async fn letter(&self, number: u64) -> Result<Option<(PartitionId, DeadLetter)>, Failure> {
+        match self {
+            Link::Embedded(engine) => {
+                let found = doctor::dead_letter(&**engine.store(), number).await;
+                found.map_err(|error| Failure::Unavailable(error.to_string()))
+            }
+        }
+    }
+
+    // ---- keys ----------------------------------------------------------------------------------------
+
+    pub async fn rotate_key(&self, grace_ms: Ms, actor: &str, cause: &str) -> Result<KeyInfo, Failure> {
+        match self {
+            Link::Embedded(engine) => Ok(KeyInfo::of(&*engine.rotate_key(grace_ms, actor, cause).await?)),
+        }
+    }
+
+    /// All keys, oldest first.
+    pub async fn signing_keys(&self) -> Result<Vec<KeyInfo>, Failure> {
+        match self {
+            Link::Embedded(engine) => {
+                Ok(engine.signing_keys().await?.iter().map(|key| KeyInfo::of(key)).collect())
+            }
+        }
+    }
+
+    // ---- ids -----------------------------------------------------------------------------------------
+
+    /// A number nobody else has drawn.
+    pub fn random(&self) -> u64 {
+        match self {
+            Link::Embedded(engine) => engine.random(),
+        }
+    }
+
+    pub fn new_execution_id(&self, now: Ms, namespace: &str, key: Option<&str>) -> ExecutionId {
+        match self {
+            Link::Embedded(engine) => engine.new_execution_id(now, namespace, key),
+        }
+    }
+
+    pub fn new_instance_id(&self, now: Ms) -> InstanceId {
+        match self {
+            Link::Embedded(engine) => engine.new_instance_id(now),
+        }
+    }
+
+    pub fn new_flow_id(&self, now: Ms) -> FlowId {
+        match self {
+            Link::Embedded(engine) => engine.new_flow_id(now),
+        }
+    }
+
+    /// A new id for a member: it lives where its flow does.
+    pub fn new_member_id(&self, now: Ms, flow: FlowId) -> ExecutionId {
+        ExecutionId::from_parts(now, flow.route(), self.random())
+    }
+
+    /// A new id for a child flow: it lives where the flow around it does.
+    pub fn new_child_id(&self, now: Ms, flow: FlowId) -> FlowId {
+        FlowId::from_parts(now, flow.route(), self.random())
+    }
+
+    /// A new id for a child execution: it lives where its parent does.
+    pub fn new_child_execution_id(&self, now: Ms, parent: ExecutionId) -> ExecutionId {
+        ExecutionId::from_parts(now, parent.route(), self.random())
+    }
+
+    // ---- the other side ------------------------------------------------------------------------------
+
+    pub fn engine(&self) -> Option<&Engine> {
+        match self {
+            Link::Embedded(engine) => Some(engine),
+        }
+    }
+
+    pub fn limits(&self) -> &Limits {
+        match self {
+            Link::Embedded(engine) => engine.limits(),
+        }
+    }
+
+    /// The process with which a worker on this link ends.
+    pub fn server(&self) -> Option<&str> {
+        match self {
+            Link::Embedded(engine) => Some(engine.server()),
+        }
+    }
+
+    pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
+        match self {
+            Link::Embedded(engine) => {
+                let report = engine.shutdown(grace).await;
+                engine.store().close().await;
+                report
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Events, wherever they come from.
+
+use ff_engine::subscription::Item;
+use ff_engine::{Cursor, Subscription as OfEngine};
+
+use crate::Seen;
+
+#[derive(Debug)]
+pub(crate) enum Subscription {
+    Embedded(OfEngine),
+}
+
+impl Subscription {
+    /// The next event, as soon as there is one. Safe to drop and call again: nothing is lost.
+    pub async fn next(&mut self) -> Seen {
+        match self {
+            Subscription::Embedded(subscription) => loop {
+                match subscription.next().await {
+                    Item::Event { event, cursor, .. } => return Seen { event: *event, cursor },
+                    Item::Interrupted { error, .. } => tracing::warn!(%error, "events are interrupted"),
+                }
+            },
+        }
+    }
+
+    /// The place right after everything received so far.
+    pub fn cursor(&self) -> &Cursor {
+        match self {
+            Subscription::Embedded(subscription) => subscription.cursor(),
+        }
+    }
+}
