@@ -198,3 +198,27 @@ fn every_code_is_explained() {
     }
     check(problems);
 }
+
+#[test]
+fn every_example_is_short_and_has_a_document_and_a_place_in_the_list() {
+    let list = read("examples/README.md");
+    let mut problems = Vec::new();
+    let programs: Vec<_> =
+        files(&["main.rs"]).into_iter().filter(|it| it.starts_with(root().join("examples"))).collect();
+    assert!(programs.len() >= 6, "the examples are gone");
+    for program in programs {
+        let folder = program.parent().unwrap();
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let lines = fs::read_to_string(&program).unwrap().lines().count();
+        if lines >= 150 {
+            problems.push(format!("examples/{name}/main.rs has {lines} lines; allowed are fewer than 150"));
+        }
+        if !folder.join("README.md").exists() {
+            problems.push(format!("examples/{name} has no README.md"));
+        }
+        if !list.contains(&format!("[{name}]({name})")) {
+            problems.push(format!("examples/README.md does not list {name}"));
+        }
+    }
+    check(problems);
+}
