@@ -110,7 +110,7 @@ fn exit_of(error: &Error) -> Exit {
 
 fn hint_for(error: &Error) -> Option<&'static str> {
     Some(match error {
-        Error::Rejected(Rejection::NotFound { what: "flow", .. }) => {
+        Error::Rejected(Rejection::NotFound { what, .. }) if what == "flow" => {
             "`flowfabric flow list` shows what there is; ended flows are removed after their retention"
         }
         Error::Rejected(Rejection::NotFound { .. }) => {

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Ms;
 use crate::flow::FlowState;
@@ -12,7 +12,7 @@ use crate::name::LaneName;
 use crate::state::{PublicState, Reason};
 
 /// A field that does not fit, what is wrong with it and what is allowed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{field} {problem}")]
 pub struct Invalid {
     pub field: Cow<'static, str>,
@@ -26,7 +26,7 @@ impl Invalid {
 }
 
 /// Why a lease no longer counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lost {
     Expired,
@@ -41,17 +41,17 @@ pub enum Lost {
 }
 
 /// Why a command is not allowed now, with the facts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "code", rename_all = "snake_case")]
 pub enum Rejection {
     #[error("{0}")]
     Invalid(Invalid),
     #[error("there is no {what} {id}")]
-    NotFound { what: &'static str, id: String },
+    NotFound { what: Cow<'static, str>, id: String },
     #[error(
         "the same {field} was used for other content by execution {existing}; use a new {field}, or the same content"
     )]
-    IdempotencyMismatch { field: &'static str, existing: ExecutionId },
+    IdempotencyMismatch { field: Cow<'static, str>, existing: ExecutionId },
     #[error(
         "the lease on execution {execution}, attempt {attempt}, epoch {epoch} is lost ({reason:?}); stop this attempt"
     )]
@@ -61,7 +61,7 @@ pub enum Rejection {
     #[error("execution {execution} is {state} ({reason}); only work that has not ended can be changed so")]
     Terminal { execution: ExecutionId, state: PublicState, reason: Reason },
     #[error("execution {execution} is {state}; it can be {verb} only after it has ended")]
-    NotTerminal { execution: ExecutionId, state: PublicState, verb: &'static str },
+    NotTerminal { execution: ExecutionId, state: PublicState, verb: Cow<'static, str> },
     #[error("execution {execution} is {state}; there is no lease to take away")]
     NotActive { execution: ExecutionId, state: PublicState },
     #[error("execution {execution} was replayed {max} times already, the most its policy allows")]
@@ -81,7 +81,7 @@ pub enum Rejection {
     #[error("the id {flow} was used for another flow; use a new id, or the same content")]
     FlowMismatch { flow: FlowId },
     #[error("flow {flow} was cancelled; {verb} is not possible any more")]
-    FlowCancelled { flow: FlowId, verb: &'static str },
+    FlowCancelled { flow: FlowId, verb: Cow<'static, str> },
     #[error("flow {flow} is at revision {revision}, not {expected}; look at it again and repeat the change")]
     RevisionMismatch { flow: FlowId, revision: u64, expected: u64 },
     #[error("execution {execution} is not a member of flow {flow}; an edge joins two members of one flow")]
@@ -163,5 +163,29 @@ impl Rejection {
 impl From<Invalid> for Rejection {
     fn from(invalid: Invalid) -> Self {
         Rejection::Invalid(invalid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rejection_reads_back_from_what_it_is_told_as() {
+        let id = ExecutionId(uuid::Uuid::from_u128(7));
+        let flow = FlowId(uuid::Uuid::from_u128(8));
+        for rejection in [
+            Rejection::Invalid(Invalid::new("lane", "has 0 bytes; allowed are 1 to 64")),
+            Rejection::NotFound { what: "execution".into(), id: id.to_string() },
+            Rejection::LeaseLost { execution: id, attempt: 1, epoch: 2, reason: Lost::Superseded },
+            Rejection::NotTerminal { execution: id, state: PublicState::Active, verb: "replayed".into() },
+            Rejection::FlowClosed { flow, state: FlowState::Completed },
+            Rejection::LaneDraining { lane: LaneName::default() },
+            Rejection::TokenRefused,
+        ] {
+            let told = serde_json::to_value(&rejection).unwrap();
+            assert_eq!(told["code"], rejection.code());
+            assert_eq!(serde_json::from_value::<Rejection>(told).unwrap(), rejection);
+        }
     }
 }

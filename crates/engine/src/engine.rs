@@ -454,7 +454,7 @@ pub(crate) fn unavailable(error: StoreError) -> Failure {
 }
 
 fn not_found(id: ExecutionId) -> Failure {
-    Failure::Rejected(Rejection::NotFound { what: "execution", id: id.to_string() })
+    Failure::Rejected(Rejection::NotFound { what: "execution".into(), id: id.to_string() })
 }
 
 /// The engine has a thread of its own, so that handlers that block their runtime do not delay renewals and

@@ -1,5 +1,6 @@
 //! Why does it not run? Every gate an execution stands before, with its values.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ff_core::execution::State;
@@ -8,20 +9,20 @@ use ff_core::suspension::Suspension;
 use ff_core::worker::WorkerMode;
 use ff_core::workspace::Opening;
 use ff_core::{Execution, Ms, duration};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One thing that could keep an execution from running.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gate {
-    pub gate: &'static str,
+    pub gate: Cow<'static, str>,
     /// Whether this is what it waits for.
     pub blocking: bool,
     pub detail: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// The reason, looking also at lanes and workers, which the stored one does not know.
     pub reason: String,
     pub gates: Vec<Gate>,
@@ -71,7 +72,9 @@ pub fn explain(execution: &Execution, opening: &Opening, upstreams: &Upstreams, 
     let lane = opening.lanes.iter().find(|lane| lane.name == execution.spec.lane);
     let ready = matches!(execution.live.state, State::Ready { .. });
     let mut reason = execution.reason().word().to_owned();
-    let mut gate = |gate, blocking, detail: String| gates.push(Gate { gate, blocking, detail });
+    let mut gate = |gate: &'static str, blocking, detail: String| {
+        gates.push(Gate { gate: gate.into(), blocking, detail });
+    };
 
     match &execution.live.state {
         State::Delayed { until, .. } => {
@@ -175,5 +178,5 @@ pub fn explain(execution: &Execution, opening: &Opening, upstreams: &Upstreams, 
     for (due, guard) in execution.guards() {
         gate("timer", false, format!("{guard:?} at {due}, in {}", duration::show((due - now).max(0))));
     }
-    Explanation { state: execution.public_state().word(), reason, gates }
+    Explanation { state: execution.public_state().word().into(), reason, gates }
 }

@@ -130,7 +130,7 @@ impl Engine {
             }
         }
         if !known {
-            return Err(Rejection::NotFound { what: "node", id: node.to_string() }.into());
+            return Err(Rejection::NotFound { what: "node".into(), id: node.to_string() }.into());
         }
         let more = edges.len() > limit;
         edges.truncate(limit);
@@ -193,5 +193,5 @@ fn flow_of(answer: Answer) -> Option<Arc<Flow>> {
 }
 
 fn no_flow(id: FlowId) -> Failure {
-    Rejection::NotFound { what: "flow", id: id.to_string() }.into()
+    Rejection::NotFound { what: "flow".into(), id: id.to_string() }.into()
 }

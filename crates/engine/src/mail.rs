@@ -178,5 +178,5 @@ fn unexpected(reply: &Reply) -> Failure {
 }
 
 fn missing(execution: ExecutionId) -> Failure {
-    Failure::Rejected(Rejection::NotFound { what: "execution", id: execution.to_string() })
+    Failure::Rejected(Rejection::NotFound { what: "execution".into(), id: execution.to_string() })
 }

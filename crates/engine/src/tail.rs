@@ -119,7 +119,7 @@ impl Engine {
     pub async fn tail(&self, execution: ExecutionId, after: Option<Place>) -> Result<Tail, Failure> {
         if self.get(execution).await?.is_none() {
             let id = execution.to_string();
-            return Err(Rejection::NotFound { what: "execution", id }.into());
+            return Err(Rejection::NotFound { what: "execution".into(), id }.into());
         }
         let notify = self.shared().tails.enter(execution);
         self.shared().subscribers.fetch_add(1, Ordering::SeqCst);
@@ -163,7 +163,7 @@ impl Tail {
             // How the attempt stands is read first: what it appended before its end is then found.
             let Some(record) = self.engine.get(self.execution).await? else {
                 let id = self.execution.to_string();
-                return Err(Rejection::NotFound { what: "execution", id }.into());
+                return Err(Rejection::NotFound { what: "execution".into(), id }.into());
             };
             let ask = FramePageAsk {
                 execution: self.execution,

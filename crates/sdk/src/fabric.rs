@@ -352,7 +352,7 @@ impl Patience {
 }
 
 pub(crate) fn not_found(id: ExecutionId) -> Error {
-    Error::Rejected(ff_core::Rejection::NotFound { what: "execution", id: id.to_string() })
+    Error::Rejected(ff_core::Rejection::NotFound { what: "execution".into(), id: id.to_string() })
 }
 
 pub(crate) fn odd_reply(reply: &Reply) -> Error {

@@ -26,7 +26,7 @@ impl Fabric {
         match self.retried(|| self.link().letter(number)).await? {
             Some((partition, letter)) => Ok(Letter { fabric: self.clone(), partition, letter }),
             None => {
-                let (what, id) = ("dead letter", number.to_string());
+                let (what, id) = ("dead letter".into(), number.to_string());
                 Err(Error::Rejected(Rejection::NotFound { what, id }))
             }
         }

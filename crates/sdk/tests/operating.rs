@@ -105,7 +105,7 @@ async fn a_lane_is_paused_drained_and_resumed() {
     fabric.settle().await;
     for run in &runs {
         let why = run.explain().await.unwrap();
-        assert_eq!((why.state, why.reason.as_str()), ("waiting", "lane_paused"));
+        assert_eq!((&*why.state, why.reason.as_str()), ("waiting", "lane_paused"));
     }
     assert_eq!(fabric.lanes().await.unwrap()[0].mode, LaneMode::Paused);
 

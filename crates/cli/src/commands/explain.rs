@@ -31,7 +31,7 @@ impl Explain {
             for gate in &why.gates {
                 let blocks = if gate.blocking { "yes" } else { "" };
                 table.add_row(vec![
-                    gate.gate.to_owned(),
+                    gate.gate.to_string(),
                     blocks.to_owned(),
                     view::readable_times(&gate.detail),
                 ]);

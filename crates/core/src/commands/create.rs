@@ -226,11 +226,11 @@ impl Create {
         now: Ms,
         digest: ContentDigest,
     ) -> Result<Option<ExecutionId>, crate::workspace::Stop> {
-        let same = |execution: &Arc<Execution>, field| {
+        let same = |execution: &Arc<Execution>, field: &'static str| {
             if execution.spec.digest == digest {
                 return Ok(Some(execution.id));
             }
-            Err(Rejection::IdempotencyMismatch { field, existing: execution.id }.into())
+            Err(Rejection::IdempotencyMismatch { field: field.into(), existing: execution.id }.into())
         };
         if let Some(key) = self.dedup_key()
             && let Some(dedup) = ws.dedup(&key)?.filter(|dedup| dedup.expires_at > now)
@@ -351,7 +351,7 @@ mod tests {
         let create = bench.submission();
         bench.ok(create.clone());
         let other = Create { priority: 5, ..create.clone() };
-        let refusal = Rejection::IdempotencyMismatch { field: "id", existing: create.id };
+        let refusal = Rejection::IdempotencyMismatch { field: "id".into(), existing: create.id };
         assert_eq!(bench.refused(other), refusal);
     }
 
@@ -364,7 +364,7 @@ mod tests {
         bench.ok(first.clone());
         assert_eq!(bench.ok(again.clone()), Reply::Created { execution: first.id, existing: true });
         let other = Create { input: Payload::json("[]"), ..again };
-        let refusal = Rejection::IdempotencyMismatch { field: "idempotency_key", existing: first.id };
+        let refusal = Rejection::IdempotencyMismatch { field: "idempotency_key".into(), existing: first.id };
         assert_eq!(bench.refused(other), refusal);
     }
 

@@ -21,7 +21,11 @@ pub struct DrainWorker {
 impl DrainWorker {
     pub(super) fn decide(&self, ws: &mut Workspace, now: Ms) -> Decision {
         let Some(worker) = ws.worker(self.instance).cloned() else {
-            return Err(Rejection::NotFound { what: "worker instance", id: self.instance.to_string() }.into());
+            return Err(Rejection::NotFound {
+                what: "worker instance".into(),
+                id: self.instance.to_string(),
+            }
+            .into());
         };
         if worker.mode != WorkerMode::Active {
             let deliveries = ws.broadcast_again(Message::Worker(worker.copy()), now);

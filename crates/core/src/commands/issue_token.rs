@@ -21,7 +21,7 @@ impl IssueToken {
         let open = execution.mailbox().and_then(|mailbox| mailbox.waitpoint(number));
         let Some(open) = open else {
             let id = self.waitpoint.to_string();
-            return Err(Rejection::NotFound { what: "open waitpoint", id }.into());
+            return Err(Rejection::NotFound { what: "open waitpoint".into(), id }.into());
         };
         let token = token(ws, execution, open);
         Ok(Reply::WaitpointOpened { waitpoint: self.waitpoint, expires_at: open.expires_at, token })

@@ -23,7 +23,9 @@ impl Remove {
         let current = ws.require(self.execution)?.clone();
         if current.end().is_none() {
             let state = current.public_state();
-            return Err(Rejection::NotTerminal { execution: self.execution, state, verb: "removed" }.into());
+            return Err(
+                Rejection::NotTerminal { execution: self.execution, state, verb: "removed".into() }.into()
+            );
         }
         if let Some(flow) = current.flow() {
             return Err(Rejection::InFlow { execution: self.execution, flow }.into());

@@ -24,7 +24,9 @@ impl Replay {
         let current = ws.require(self.execution)?.clone();
         if current.end().is_none() {
             let state = current.public_state();
-            return Err(Rejection::NotTerminal { execution: self.execution, state, verb: "replayed" }.into());
+            return Err(
+                Rejection::NotTerminal { execution: self.execution, state, verb: "replayed".into() }.into()
+            );
         }
         if let Some(flow) = current.flow() {
             check_not_cancelled(ws, flow)?;

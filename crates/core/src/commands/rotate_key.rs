@@ -52,7 +52,7 @@ impl RotateKey {
         let by = By::new(&self.actor, &self.cause);
         ws.emit_global(None, now, Fact::KeyRotated { by, key: id, retires_at });
         let Some(key) = ws.signing_key(id).cloned() else {
-            return Err(Rejection::NotFound { what: "key", id: id.to_string() }.into());
+            return Err(Rejection::NotFound { what: "key".into(), id: id.to_string() }.into());
         };
         Ok(Reply::Key { key, deliveries })
     }

@@ -114,7 +114,7 @@ impl SendSignal {
                     None if *number <= mailbox.opened => return answer(Effect::Ignored(Ignored::Closed)),
                     None => {
                         let id = WaitpointId { execution, number: *number }.to_string();
-                        return Err(Rejection::NotFound { what: "waitpoint", id }.into());
+                        return Err(Rejection::NotFound { what: "waitpoint".into(), id }.into());
                     }
                 }
             }

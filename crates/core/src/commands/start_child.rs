@@ -54,7 +54,7 @@ impl StartChild {
         let reply = self.create.decide_as_child(ws, now, parent)?;
         if let Reply::Created { existing: true, .. } = reply {
             let own = ws.require(child)?.spec.parent == Some(parent);
-            let mismatch = Rejection::IdempotencyMismatch { field: "id", existing: child };
+            let mismatch = Rejection::IdempotencyMismatch { field: "id".into(), existing: child };
             return if own { Ok(reply) } else { Err(mismatch.into()) };
         }
         let mut execution = (*current).clone();

@@ -72,7 +72,7 @@ impl Workspace {
 
     /// The flow, or the rejection that there is none.
     pub fn require_flow(&self, id: FlowId) -> Result<&Arc<Flow>, Stop> {
-        self.flow(id)?.ok_or_else(|| Rejection::NotFound { what: "flow", id: id.to_string() }.into())
+        self.flow(id)?.ok_or_else(|| Rejection::NotFound { what: "flow".into(), id: id.to_string() }.into())
     }
 
     pub fn put_flow(&mut self, mut flow: Flow, now: Ms) {

@@ -408,7 +408,7 @@ impl Workspace {
     /// The execution, or the rejection that there is none.
     pub fn require(&self, id: ExecutionId) -> Result<&Arc<Execution>, Stop> {
         self.execution(id)?
-            .ok_or_else(|| Rejection::NotFound { what: "execution", id: id.to_string() }.into())
+            .ok_or_else(|| Rejection::NotFound { what: "execution".into(), id: id.to_string() }.into())
     }
 
     pub fn is_cached(&self, id: ExecutionId) -> bool {
@@ -461,7 +461,7 @@ impl Workspace {
             (Known::Unknown, Some(after)) => Err(Stop::Need(vec![Ask::DeadLetters { after, limit: 1 }])),
             // Numbers begin with 1.
             (Known::Unknown, None) | (Known::Absent, _) => {
-                Err(Rejection::NotFound { what: "dead letter", id: number.to_string() }.into())
+                Err(Rejection::NotFound { what: "dead letter".into(), id: number.to_string() }.into())
             }
         }
     }

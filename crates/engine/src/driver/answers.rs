@@ -71,7 +71,7 @@ impl Driver {
             Ok(Looked::Alive) => return,
             Ok(Looked::Ended(ended)) => Ok(ended),
             Ok(Looked::Missing) => Err(Failure::Rejected(ff_core::Rejection::NotFound {
-                what: "execution",
+                what: "execution".into(),
                 id: execution.to_string(),
             })),
             Err(error) => Err(Failure::Unavailable(error.to_string())),

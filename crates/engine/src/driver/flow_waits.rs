@@ -41,7 +41,7 @@ impl Driver {
         let answer = match found {
             Ok(Some(found)) if found.live.end.is_none() => return,
             Ok(Some(found)) => Ok(found),
-            Ok(None) => Err(Rejection::NotFound { what: "flow", id: flow.to_string() }.into()),
+            Ok(None) => Err(Rejection::NotFound { what: "flow".into(), id: flow.to_string() }.into()),
             Err(error) => Err(Failure::Unavailable(error.to_string())),
         };
         self.answer_flow_waits(flow, &answer);

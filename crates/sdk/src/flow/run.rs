@@ -236,6 +236,6 @@ impl FlowRun {
     }
 
     fn not_found(&self, what: &'static str, id: String) -> Error {
-        Error::Rejected(Rejection::NotFound { what, id })
+        Error::Rejected(Rejection::NotFound { what: what.into(), id })
     }
 }

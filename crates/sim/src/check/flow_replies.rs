@@ -88,11 +88,11 @@ pub fn was_true(
             expected != revision && flow_was(*flow, &|was| was.revision == *revision)
         }
         Rejection::FlowMismatch { flow } => flow_was(*flow, &|_| true),
-        Rejection::NotFound { what: "flow", id } => {
+        Rejection::NotFound { what, id } if what == "flow" => {
             let id = flow_of(command, mirror).filter(|flow| flow.to_string() == *id)?;
             history.flow_was(id, since, |was| was.is_none())
         }
-        Rejection::NotFound { what: "node", id } => {
+        Rejection::NotFound { what, id } if what == "node" => {
             let ends = edges.iter().flat_map(|edge| [edge.upstream, edge.downstream]);
             let id = ends.into_iter().find(|it| it.to_string() == *id)?;
             history.was(id, since, |was| was.is_none())

@@ -167,7 +167,7 @@ pub fn was_true(history: &History, since: Seq, command: &Command, rejection: &Re
         (Command::Suspend(it), Rejection::Invalid(_)) => {
             history.lease(it.fence).is_some_and(|lease| lease.stood_since(since))
         }
-        (Command::SendSignal(it), Rejection::NotFound { what: "waitpoint", .. }) => {
+        (Command::SendSignal(it), Rejection::NotFound { what, .. }) if what == "waitpoint" => {
             history.was(it.to.execution(), since, |was| was.is_some())
         }
         // Its frames were appended on top of some that were not committed in the end.

@@ -331,7 +331,7 @@ fn check_rejection(history: &History, mirrors: &[Mirror], asked: &Asked<'_>, rej
         (Command::Replay(it), Rejection::ReplaysExhausted { .. }) => {
             history.was(it.execution, since, |was| was.is_some_and(|was| was.state.is_terminal()))
         }
-        (_, Rejection::NotFound { what: "execution", id }) => {
+        (_, Rejection::NotFound { what, id }) if what == "execution" => {
             let id = id.parse::<ExecutionId>().map_err(|error| error.to_string())?;
             history.was(id, since, |was| was.is_none())
         }

@@ -243,7 +243,7 @@ pub(in crate::commands) fn check_not_cancelled(ws: &Workspace, flow: FlowId) -> 
     loop {
         let around: &Arc<Flow> = ws.require_flow(id)?;
         if around.live.cancel.is_some() {
-            return Err(Rejection::FlowCancelled { flow: id, verb: "replaying its members" }.into());
+            return Err(Rejection::FlowCancelled { flow: id, verb: "replaying its members".into() }.into());
         }
         let Some(node) = around.spec.parent else { return Ok(()) };
         let Some(flow) = ws.require(node)?.flow() else { return Ok(()) };

@@ -229,7 +229,7 @@ fn add_node(
 ) -> Result<(), Stop> {
     let create = &new.create;
     if !create.fresh && ws.execution(create.id)?.is_some() {
-        return Err(Rejection::IdempotencyMismatch { field: "id", existing: create.id }.into());
+        return Err(Rejection::IdempotencyMismatch { field: "id".into(), existing: create.id }.into());
     }
     if ws.lane(&create.lane).mode == LaneMode::Draining {
         return Err(Rejection::LaneDraining { lane: create.lane.clone() }.into());
@@ -303,7 +303,7 @@ fn check_ends(
     let EdgeKey { upstream, downstream } = edge.key();
     for id in [upstream, downstream] {
         let Some(execution) = ws.execution(id)? else {
-            return Err(Rejection::NotFound { what: "node", id: id.to_string() }.into());
+            return Err(Rejection::NotFound { what: "node".into(), id: id.to_string() }.into());
         };
         if execution.flow() != Some(flow.id) {
             return Err(Rejection::OtherFlow { execution: id, flow: flow.id }.into());

@@ -49,7 +49,7 @@ fn check_takes(flow: &Flow) -> Result<(), Rejection> {
 /// Whether a flow has neither ended nor been cancelled.
 fn check_lives(flow: &Flow) -> Result<(), Rejection> {
     if flow.live.cancel.is_some() {
-        return Err(Rejection::FlowCancelled { flow: flow.id, verb: "changing its graph" });
+        return Err(Rejection::FlowCancelled { flow: flow.id, verb: "changing its graph".into() });
     }
     match &flow.live.end {
         Some(end) => Err(Rejection::FlowEnded { flow: flow.id, state: end.state }),
