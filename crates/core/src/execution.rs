@@ -240,7 +240,7 @@ pub struct Live {
 }
 
 /// An execution as it is stored.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
     pub id: ExecutionId,
     pub spec: Arc<Spec>,

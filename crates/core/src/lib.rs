@@ -19,6 +19,7 @@
 
 pub mod agenda;
 pub mod attempt;
+pub mod base64;
 pub mod change;
 pub mod class;
 pub mod commands;

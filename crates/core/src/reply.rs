@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Ms;
 use crate::execution::{CancelRequest, Execution, How};
 use crate::flow::Flow;
@@ -13,14 +15,15 @@ use crate::suspension::{Effect, SigningKey, TokenText, WaitpointId};
 use crate::worker::WorkerMode;
 
 /// A message that a global change has sent and that must be applied before the caller is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
     pub to: PartitionId,
     pub number: u64,
 }
 
 /// The answer to a command that was carried out.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reply {
     Created {
         execution: ExecutionId,
@@ -99,7 +102,7 @@ pub enum Reply {
 }
 
 /// A lease that was renewed, and whether a cancel was asked for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Renewal {
     pub expires_at: Ms,
     pub cancel: Option<CancelRequest>,

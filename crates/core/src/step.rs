@@ -45,7 +45,7 @@ words!(
 );
 
 /// A step that is done. Written once; the same step recorded again replaces itself.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     pub execution: ExecutionId,
     pub key: StepKey,

@@ -186,7 +186,7 @@ pub struct FlowLive {
 }
 
 /// A flow as it is stored.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
     pub id: FlowId,
     pub spec: Arc<FlowSpec>,

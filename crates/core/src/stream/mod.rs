@@ -25,7 +25,7 @@ words!(
 );
 
 /// One piece of output. Written once, never changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
     pub execution: ExecutionId,
     pub attempt: u32,
@@ -34,6 +34,7 @@ pub struct Frame {
     pub at: Ms,
     pub kind: FrameKind,
     pub mode: FrameMode,
+    #[serde(with = "crate::base64")]
     pub bytes: Bytes,
 }
 

@@ -33,7 +33,7 @@ impl Arrived {
 }
 
 /// A signal as it is kept with its execution. Written once, never changed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Signal {
     pub execution: ExecutionId,
     /// From 1, in the order of arrival.

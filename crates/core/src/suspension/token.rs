@@ -99,10 +99,17 @@ impl Claims<'_> {
 }
 
 /// A token as it is handed out. It prints as its fingerprint; only [`reveal`](Self::reveal) shows it.
-#[derive(Clone, PartialEq, Eq)]
+/// It is written out only in the answer to whoever asked for it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct TokenText(String);
 
 impl TokenText {
+    /// A token that came in an answer.
+    pub fn from_answer(text: String) -> TokenText {
+        TokenText(text)
+    }
+
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -136,7 +136,7 @@ pub struct ClosedWaitpoint {
 }
 
 /// An open waitpoint as it stands in the inbox: in the order of opening, with what people search by.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitpointEntry {
     pub id: WaitpointId,
     pub namespace: Namespace,

@@ -1,0 +1,1 @@
+//! FlowFabric over HTTP: routes, authentication, live streams, and what operators look at.
