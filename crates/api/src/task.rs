@@ -3,11 +3,11 @@
 use ff_core::attempt::{ErrorClass, Progress, TaskError};
 use ff_core::commands::{
     Append, Complete, Delay, Drift, Fail, NewFrame, NewStep, NewWaitpoint, OpenWaitpoint, RecordSteps,
-    Release, Report, Suspend,
+    Release, Report, StartChild, Suspend,
 };
 use ff_core::execution::{Execution, Fence};
 use ff_core::limits::Limits;
-use ff_core::name::{FrameKind, SignalName, StepName};
+use ff_core::name::{FrameKind, Namespace, SignalName, StepName};
 use ff_core::rejection::Invalid;
 use ff_core::state::Reason;
 use ff_core::step::{StepKey, StepKind, StepPlace};
@@ -17,6 +17,7 @@ use ff_core::{ExecutionId, Payload};
 
 use crate::fields::word;
 use crate::payload::{self, Encoded, Json};
+use crate::submit::Submission;
 use crate::time::{self, Span, Time, when};
 use crate::{fields, fields::texts};
 
@@ -348,6 +349,37 @@ impl From<OpenWaitpoint> for OpeningWaitpoint {
             waitpoint: it.waitpoint.into(),
             step: it.step.map(Into::into),
         }
+    }
+}
+
+request! {
+    /// An execution that a running task starts as its child.
+    pub struct StartingChild {
+        pub lease: Lease,
+        /// The child.
+        pub run: Submission,
+        /// Under a step the child is started once, however often it is asked for.
+        pub step: Option<StepDoc>,
+    }
+}
+
+impl StartingChild {
+    pub fn command(
+        self,
+        limits: &Limits,
+        new_id: impl FnOnce(&Namespace, Option<&str>) -> ExecutionId,
+    ) -> Result<StartChild, Invalid> {
+        Ok(StartChild {
+            fence: self.lease.into(),
+            create: self.run.create(limits, new_id)?,
+            step: self.step.as_ref().map(StepDoc::place).transpose()?,
+        })
+    }
+}
+
+impl From<StartChild> for StartingChild {
+    fn from(it: StartChild) -> StartingChild {
+        StartingChild { lease: it.fence.into(), run: it.create.into(), step: it.step.map(Into::into) }
     }
 }
 

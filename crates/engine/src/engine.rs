@@ -29,6 +29,7 @@ pub use crate::driver::{Ended, ShutdownReport, Task};
 use crate::explain::{Explanation, Upstreams, explain};
 use crate::failure::Failure;
 use crate::machine::MachineStats;
+use crate::random::{self, Random, mix};
 use crate::subscription::{EventFilter, Start, SubscribeError, Subscription};
 use crate::tail::Tails;
 
@@ -56,7 +57,7 @@ struct Inner {
     requests: mpsc::UnboundedSender<Request>,
     server: String,
     partitions: u16,
-    random: AtomicU64,
+    random: Random,
     /// Where new work without a key goes next.
     next_route: AtomicUsize,
     /// Whether there is known to be a key that tokens are signed with.
@@ -68,7 +69,7 @@ impl Engine {
     pub async fn start(store: Arc<dyn Store>, config: EngineConfig) -> Result<Engine, StoreError> {
         let info = store.info();
         let (_, statuses) = store.status().await?;
-        let seed = random_seed();
+        let seed = random::seed();
         let server = format!("{:016x}", mix(seed));
         let alive = store.beat(server.clone()).await?;
         let shared = Arc::new(Shared {
@@ -84,7 +85,7 @@ impl Engine {
             Driver::new(store.clone(), config.clone(), shared.clone(), receiver, name, seed_of_driver);
         driver.set_servers(&alive);
         spawn_driver(driver)?;
-        let random = AtomicU64::new(mix(seed ^ 2));
+        let random = Random::new(mix(seed ^ 2));
         let (partitions, next_route) = (info.partitions, AtomicUsize::new(0));
         let has_key = AtomicBool::new(false);
         let inner =
@@ -121,7 +122,7 @@ impl Engine {
 
     /// A number nobody else has drawn.
     pub fn random(&self) -> u64 {
-        mix(self.inner.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed))
+        self.inner.random.next()
     }
 
     /// A new execution id. With an idempotency key its route is the key's.
@@ -465,19 +466,4 @@ fn spawn_driver(driver: Driver) -> Result<(), StoreError> {
     let run = move || runtime.block_on(driver.run());
     std::thread::Builder::new().name("flowfabric".to_owned()).spawn(run).map_err(failed)?;
     Ok(())
-}
-
-/// Random bits from the operating system's hash seeds; ids must differ between processes, not be secret.
-fn random_seed() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
-    hasher.write_u32(std::process::id());
-    hasher.finish()
-}
-
-fn mix(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

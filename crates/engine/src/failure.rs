@@ -19,6 +19,10 @@ pub enum Failure {
     /// A defect, confined to this command. Nothing changed.
     #[error("internal error: {0}")]
     Internal(String),
+    /// A server on the way to the engine did not let it pass: whoever asks may not, or the request is none. Nothing
+    /// changed.
+    #[error("{detail}")]
+    Refused { code: &'static str, detail: String },
     /// The engine is stopping. Nothing changed.
     #[error("the engine is shutting down; send the command to another server or after the restart")]
     ShuttingDown,
@@ -33,6 +37,7 @@ impl Failure {
             Failure::Unavailable(_) => "unavailable",
             Failure::OutcomeUnknown => "outcome_unknown",
             Failure::Internal(_) => "internal",
+            Failure::Refused { code, .. } => code,
             Failure::ShuttingDown => "shutting_down",
         }
     }

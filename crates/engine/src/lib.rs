@@ -25,6 +25,7 @@ mod inputs;
 pub mod machine;
 pub mod mail;
 mod payload_cache;
+pub mod random;
 pub mod subscription;
 pub mod tail;
 

@@ -61,6 +61,10 @@ pub enum Error {
     /// The store was lost around the commit for so long that it cannot tell any more whether it happened.
     #[error("it is not known whether this was carried out; look before you repeat it")]
     OutcomeUnknown,
+    /// The server did not let it pass: whoever asks may not, or the server is another one than this SDK speaks to.
+    /// Nothing changed.
+    #[error("{detail}")]
+    Refused { code: &'static str, detail: String },
     /// The fabric was shut down.
     #[error("this fabric is shut down; connect again")]
     ShuttingDown,
@@ -105,6 +109,7 @@ impl Error {
             Error::Busy { .. } => "busy",
             Error::Unavailable(_) => "unavailable",
             Error::OutcomeUnknown => "outcome_unknown",
+            Error::Refused { code, .. } => code,
             Error::ShuttingDown => "shutting_down",
             Error::Internal(_) => "internal",
         }
@@ -133,6 +138,7 @@ impl From<Failure> for Error {
             Failure::Unavailable(text) => Error::Unavailable(text),
             Failure::OutcomeUnknown => Error::OutcomeUnknown,
             Failure::Internal(text) => Error::Internal(text),
+            Failure::Refused { code, detail } => Error::Refused { code, detail },
             Failure::ShuttingDown => Error::ShuttingDown,
         }
     }

@@ -1,8 +1,8 @@
 //! A fabric: the handle through which a program submits work, looks at it and changes its course.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use ff_core::attempt::Attempt;
@@ -12,6 +12,7 @@ use ff_core::query::{CountKey, Filter};
 use ff_core::{Command, Execution, ExecutionId, Ms, Payload, Reply};
 use ff_engine::explain::Explanation;
 use ff_engine::machine::MachineStats;
+use ff_engine::random::{self, Random};
 use ff_engine::{Ended, Engine, Failure, ShutdownReport};
 use ff_store::{MemoryStore, Store};
 use ff_store_postgres::PostgresStore;
@@ -20,6 +21,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::link::Link;
+use crate::link::remote::{self, Remote};
 use crate::submission::{Many, Submission};
 use crate::time::Time;
 use crate::url::{Address, Place};
@@ -27,6 +29,8 @@ use crate::{Error, Options, Run};
 
 /// First and longest pause between two tries of a call.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
+
+static JITTER: LazyLock<Random> = LazyLock::new(|| Random::new(random::seed()));
 
 /// Opens a store and starts an engine on it, in this process.
 ///
@@ -58,6 +62,9 @@ pub async fn connect(url: &str) -> Result<Fabric, Error> {
 /// # Errors
 /// As [`connect`].
 pub async fn connect_with(url: &str, options: Options) -> Result<Fabric, Error> {
+    if remote::Address::is_meant(url) {
+        return Fabric::remote(remote::Address::parse(url)?, &options).await;
+    }
     let Address { place, partitions, synchronous } = Address::parse(url)?;
     let partitions = partitions.or(options.partitions);
     let store: Arc<dyn Store> = match place {
@@ -101,6 +108,13 @@ impl Fabric {
     pub async fn on_store(store: Arc<dyn Store>, options: Options) -> Result<Fabric, Error> {
         let time = Time::new(options.clock.clone());
         let link = Link::Embedded(Engine::start(store, options.engine).await?);
+        Ok(Fabric { inner: Arc::new(Inner { link, time, retry_for: options.retry_for }) })
+    }
+
+    /// Connects to a server.
+    async fn remote(address: remote::Address, options: &Options) -> Result<Fabric, Error> {
+        let time = Time::new(options.clock.clone());
+        let link = Link::Remote(Arc::new(Remote::connect(address, options).await?));
         Ok(Fabric { inner: Arc::new(Inner { link, time, retry_for: options.retry_for }) })
     }
 
@@ -310,7 +324,7 @@ impl Fabric {
     }
 
     pub(crate) fn patience(&self) -> Patience {
-        Patience { until: Instant::now() + self.inner.retry_for, pause: PAUSE.0 }
+        Patience::of(self.inner.retry_for)
     }
 }
 
@@ -329,6 +343,18 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
+    pub fn of(time: Duration) -> Patience {
+        let now = Instant::now();
+        // A time that no clock reaches is as good as none.
+        let until = now.checked_add(time).unwrap_or_else(|| now + Duration::from_secs(u64::from(u32::MAX)));
+        Patience { until, pause: PAUSE.0 }
+    }
+
+    /// Something moves; the next pause is short.
+    pub fn calm(&mut self) {
+        self.pause = PAUSE.0;
+    }
+
     /// Every command of the SDK can be repeated after a lost answer: creates carry their id, and all others
     /// give the same answer twice.
     pub fn lasts_for(&self, failure: &Failure) -> bool {
@@ -340,13 +366,15 @@ impl Patience {
     /// Pauses after a call of which a part was carried out; the pauses grow only while nothing moves.
     pub async fn pause_after(&mut self, done: usize) {
         if done > 0 {
-            self.pause = PAUSE.0;
+            self.calm();
         }
         self.pause().await;
     }
 
     pub async fn pause(&mut self) {
-        tokio::time::sleep(self.pause).await;
+        // Callers that were turned away together do not come back together.
+        let part = JITTER.next() as f64 / u64::MAX as f64;
+        tokio::time::sleep(self.pause.mul_f64(0.5 + part / 2.0)).await;
         self.pause = (self.pause * 2).min(PAUSE.1);
     }
 }

@@ -1,5 +1,7 @@
 //! What can be set when a fabric is connected.
 
+use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +31,18 @@ pub struct Options {
     pub(crate) retry_for: Duration,
     pub(crate) engine: EngineConfig,
     pub(crate) clock: Option<Arc<TestClock>>,
+    pub(crate) token: Option<Secret>,
+    pub(crate) ca_file: Option<PathBuf>,
+}
+
+/// A token that is not printed.
+#[derive(Clone)]
+pub(crate) struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
 }
 
 impl Default for Options {
@@ -39,6 +53,8 @@ impl Default for Options {
             retry_for: Duration::from_secs(30),
             engine: EngineConfig::default(),
             clock: None,
+            token: None,
+            ca_file: None,
         }
     }
 }
@@ -76,6 +92,20 @@ impl Options {
     /// How long one command waits for a store that is out of reach.
     pub fn command_timeout(mut self, time: Duration) -> Options {
         self.engine.command_timeout_ms = Ms::try_from(time.as_millis()).unwrap_or(Ms::MAX / 4);
+        self
+    }
+
+    /// The token with which a server knows this program. Without one it is taken from the environment, as
+    /// `FLOWFABRIC_TOKEN`.
+    pub fn token(mut self, token: impl Into<String>) -> Options {
+        self.token = Some(Secret(token.into()));
+        self
+    }
+
+    /// A PEM file with the certificate of an authority that servers may be certified by, beside those that this machine
+    /// knows.
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Options {
+        self.ca_file = Some(path.into());
         self
     }
 

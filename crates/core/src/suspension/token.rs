@@ -139,6 +139,13 @@ pub struct Token {
     mac: [u8; 32],
 }
 
+impl Token {
+    /// The text it was taken from.
+    pub fn text(&self) -> TokenText {
+        TokenText(format!("v1.{}.{}.{}", self.key, self.waitpoint, hex(&self.mac)))
+    }
+}
+
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Token({})", self.waitpoint)
@@ -245,7 +252,7 @@ mod tests {
         for text in bad {
             assert!(text.parse::<Token>().is_err(), "{text}");
         }
-        assert!(good.parse::<Token>().is_ok());
+        assert_eq!(good.parse::<Token>().map(|it| it.text().reveal().to_owned()).as_deref(), Ok(&*good));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Everything above asks a [`Link`], so that it is the same wherever the engine runs.
 
+pub(crate) mod remote;
 mod subscription;
 mod tail;
 
@@ -34,6 +35,7 @@ use ff_engine::{
 };
 use tokio::sync::mpsc;
 
+use self::remote::{Reading, Remote};
 pub(crate) use subscription::Subscription;
 pub use tail::Tail;
 
@@ -44,6 +46,8 @@ use crate::{Error, KeyInfo};
 pub(crate) enum Link {
     /// In this process.
     Embedded(Engine),
+    /// Behind a server.
+    Remote(Arc<Remote>),
 }
 
 /// Calls that every kind of link has under the same name.
@@ -53,6 +57,8 @@ macro_rules! calls {
             $(pub async fn $name(&self $(, $given: $type)*) -> $answer {
                 match self {
                     Link::Embedded(engine) => engine.$name($($given),*).await,
+                    // On the heap, so that calls in this process stay as small as they are.
+                    Link::Remote(remote) => Box::pin(remote.$name($($given),*)).await,
                 }
             })+
         }
@@ -61,7 +67,6 @@ macro_rules! calls {
 
 calls! {
     async fn execute_all(&self, commands: Vec<Command>) -> Vec<Result<Reply, Failure>>;
-    async fn renew(&self, fences: Vec<Fence>) -> Vec<Result<Renewal, Failure>>;
     async fn poll(&self, poll: Arc<Poll>, max: usize, wait: Duration) -> Result<Vec<Task>, Failure>;
 
     async fn get(&self, id: ExecutionId) -> Result<Option<Arc<Execution>>, Failure>;
@@ -101,6 +106,15 @@ impl Link {
     pub async fn execute(&self, command: impl Into<Command>) -> Result<Reply, Failure> {
         match self {
             Link::Embedded(engine) => engine.execute(command).await,
+            Link::Remote(remote) => Box::pin(remote.execute(command.into())).await,
+        }
+    }
+
+    /// Renews leases of an instance.
+    pub async fn renew(&self, instance: InstanceId, fences: Vec<Fence>) -> Vec<Result<Renewal, Failure>> {
+        match self {
+            Link::Embedded(engine) => engine.renew(fences).await,
+            Link::Remote(remote) => Box::pin(remote.renew(instance, fences)).await,
         }
     }
 
@@ -108,18 +122,26 @@ impl Link {
     pub fn watch_leases(&self, instance: InstanceId) -> mpsc::UnboundedReceiver<ExecutionId> {
         match self {
             Link::Embedded(engine) => engine.watch_leases(instance),
+            Link::Remote(remote) => remote.watch_leases(instance),
         }
     }
 
     pub async fn subscribe(&self, filter: EventFilter, start: Start) -> Result<Subscription, Error> {
         match self {
-            Link::Embedded(engine) => Ok(Subscription::Embedded(engine.subscribe(filter, start).await?)),
+            Link::Embedded(engine) => {
+                let subscription = engine.subscribe(filter, start).await?;
+                Ok(Subscription::Embedded(Box::new(subscription)))
+            }
+            Link::Remote(remote) => {
+                Ok(Subscription::Remote(Box::pin(remote.subscribe(filter, start)).await?))
+            }
         }
     }
 
     pub async fn tail(&self, id: ExecutionId, after: Option<Place>) -> Result<Tail, Failure> {
         match self {
             Link::Embedded(engine) => Ok(Tail::embedded(engine.tail(id, after).await?)),
+            Link::Remote(remote) => Ok(Tail::remote(Box::pin(Reading::start(remote, id, after)).await?)),
         }
     }
 
@@ -129,6 +151,7 @@ impl Link {
                 let found = doctor::dead_letter(&**engine.store(), number).await;
                 found.map_err(|error| Failure::Unavailable(error.to_string()))
             }
+            Link::Remote(remote) => Box::pin(remote.letter(number)).await,
         }
     }
 
@@ -137,6 +160,7 @@ impl Link {
     pub async fn rotate_key(&self, grace_ms: Ms, actor: &str, cause: &str) -> Result<KeyInfo, Failure> {
         match self {
             Link::Embedded(engine) => Ok(KeyInfo::of(&*engine.rotate_key(grace_ms, actor, cause).await?)),
+            Link::Remote(remote) => Box::pin(remote.rotate_key(grace_ms, actor, cause)).await,
         }
     }
 
@@ -146,6 +170,7 @@ impl Link {
             Link::Embedded(engine) => {
                 Ok(engine.signing_keys().await?.iter().map(|key| KeyInfo::of(key)).collect())
             }
+            Link::Remote(remote) => Box::pin(remote.signing_keys()).await,
         }
     }
 
@@ -155,24 +180,28 @@ impl Link {
     pub fn random(&self) -> u64 {
         match self {
             Link::Embedded(engine) => engine.random(),
+            Link::Remote(remote) => remote.ids().random(),
         }
     }
 
     pub fn new_execution_id(&self, now: Ms, namespace: &str, key: Option<&str>) -> ExecutionId {
         match self {
             Link::Embedded(engine) => engine.new_execution_id(now, namespace, key),
+            Link::Remote(remote) => remote.ids().execution(now, namespace, key),
         }
     }
 
     pub fn new_instance_id(&self, now: Ms) -> InstanceId {
         match self {
             Link::Embedded(engine) => engine.new_instance_id(now),
+            Link::Remote(remote) => remote.ids().instance(now),
         }
     }
 
     pub fn new_flow_id(&self, now: Ms) -> FlowId {
         match self {
             Link::Embedded(engine) => engine.new_flow_id(now),
+            Link::Remote(remote) => remote.ids().flow(now),
         }
     }
 
@@ -196,12 +225,14 @@ impl Link {
     pub fn engine(&self) -> Option<&Engine> {
         match self {
             Link::Embedded(engine) => Some(engine),
+            Link::Remote(_) => None,
         }
     }
 
     pub fn limits(&self) -> &Limits {
         match self {
             Link::Embedded(engine) => engine.limits(),
+            Link::Remote(remote) => remote.limits(),
         }
     }
 
@@ -209,6 +240,7 @@ impl Link {
     pub fn server(&self) -> Option<&str> {
         match self {
             Link::Embedded(engine) => Some(engine.server()),
+            Link::Remote(_) => None,
         }
     }
 
@@ -219,6 +251,7 @@ impl Link {
                 engine.store().close().await;
                 report
             }
+            Link::Remote(remote) => remote.shutdown(),
         }
     }
 }

@@ -3,11 +3,13 @@
 use ff_engine::subscription::Item;
 use ff_engine::{Cursor, Subscription as OfEngine};
 
+use super::remote::Following;
 use crate::Seen;
 
 #[derive(Debug)]
 pub(crate) enum Subscription {
-    Embedded(OfEngine),
+    Embedded(Box<OfEngine>),
+    Remote(Following),
 }
 
 impl Subscription {
@@ -20,6 +22,7 @@ impl Subscription {
                     Item::Interrupted { error, .. } => tracing::warn!(%error, "events are interrupted"),
                 }
             },
+            Subscription::Remote(following) => following.next().await,
         }
     }
 
@@ -27,6 +30,7 @@ impl Subscription {
     pub fn cursor(&self) -> &Cursor {
         match self {
             Subscription::Embedded(subscription) => subscription.cursor(),
+            Subscription::Remote(following) => following.cursor(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use ff_engine::{Output, Place, Tail as OfEngine};
 
+use super::remote::Reading;
 use crate::Error;
 
 /// Reads the output of one execution as it is appended; made by [`Run::tail`](crate::Run::tail).
@@ -11,6 +12,7 @@ pub struct Tail(Source);
 #[derive(Debug)]
 enum Source {
     Embedded(OfEngine),
+    Remote(Box<Reading>),
 }
 
 impl Tail {
@@ -18,10 +20,15 @@ impl Tail {
         Tail(Source::Embedded(tail))
     }
 
+    pub(super) fn remote(reading: Reading) -> Tail {
+        Tail(Source::Remote(Box::new(reading)))
+    }
+
     /// The place right after everything received so far.
     pub fn place(&self) -> Place {
         match &self.0 {
             Source::Embedded(tail) => tail.place(),
+            Source::Remote(reading) => reading.place(),
         }
     }
 
@@ -32,6 +39,7 @@ impl Tail {
     pub async fn next(&mut self) -> Result<Option<Output>, Error> {
         match &mut self.0 {
             Source::Embedded(tail) => Ok(tail.next().await?),
+            Source::Remote(reading) => Ok(Box::pin(reading.next()).await?),
         }
     }
 
@@ -42,6 +50,7 @@ impl Tail {
     pub async fn next_now(&mut self) -> Result<Option<Output>, Error> {
         match &mut self.0 {
             Source::Embedded(tail) => Ok(tail.next_now().await?),
+            Source::Remote(reading) => Ok(Box::pin(reading.next_now()).await?),
         }
     }
 }

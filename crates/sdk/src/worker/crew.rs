@@ -153,6 +153,10 @@ impl Crew {
                     tracing::debug!(%rejection, "an ending came too late");
                     return running.lose();
                 }
+                Failure::Refused { detail, .. } => {
+                    tracing::error!(%detail, "an ending was refused");
+                    return running.lose();
+                }
                 Failure::ShuttingDown => return running.lose(),
                 Failure::Internal(error) => {
                     tracing::error!(%error, "an ending could not be stored");

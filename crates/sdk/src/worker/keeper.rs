@@ -161,14 +161,14 @@ impl Keeper {
     }
 
     fn renew(&mut self, now: Ms, fences: Vec<Fence>) {
-        let link = self.crew.fabric.link().clone();
+        let (link, instance) = (self.crew.fabric.link().clone(), self.instance);
         if fences.is_empty() {
             return;
         }
         let _asking = self.crew.fabric.time().asking();
         // Counted from now: the lease cannot have been granted before it was asked for.
         self.renewal = Some(Box::pin(async move {
-            let results = link.renew(fences.clone()).await;
+            let results = link.renew(instance, fences.clone()).await;
             Renewed { sent_at: now, fences, results, _asking }
         }));
     }

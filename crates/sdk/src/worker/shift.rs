@@ -125,7 +125,9 @@ impl Shift {
                     poll = self.poll();
                 }
                 Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection).into()),
-                Err(Failure::ShuttingDown) => return Err(Error::ShuttingDown),
+                Err(failure @ (Failure::Refused { .. } | Failure::ShuttingDown)) => {
+                    return Err(failure.into());
+                }
                 Err(failure) => {
                     tracing::warn!(%failure, "no work was claimed; trying again");
                     tokio::time::sleep(pause).await;

@@ -1,0 +1,65 @@
+//! What a server says in place of an answer, as the failure that an engine would give.
+
+use ff_api::Problem;
+use ff_core::Rejection;
+use ff_core::rejection::Invalid;
+use ff_engine::Failure;
+
+use super::http::Answer;
+
+/// Reads a failure out of an answer that is none.
+pub(super) fn failure(answer: &Answer) -> Failure {
+    match serde_json::from_slice::<Problem>(&answer.body) {
+        Ok(problem) => of(problem),
+        // Something between here and the server has answered, such as a gateway.
+        Err(_) if matches!(answer.status, 408 | 425 | 429 | 500..) => {
+            Failure::Unavailable(format!("the answer was {} without a reason", answer.status))
+        }
+        Err(_) => {
+            let text: String = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
+            Failure::Internal(format!("the answer {} is not one of FlowFabric: {text:?}", answer.status))
+        }
+    }
+}
+
+/// The failure that a problem stands for.
+pub(super) fn of(problem: Problem) -> Failure {
+    if let Some(told) = problem.rejection
+        && let Ok(rejection) = serde_json::from_value::<Rejection>(told)
+    {
+        return Failure::Rejected(rejection);
+    }
+    if let (400, Some(wrong)) = (problem.status, problem.fields.first()) {
+        let invalid = Invalid::new(wrong.field.clone(), wrong.problem.clone());
+        return Failure::Rejected(Rejection::Invalid(invalid));
+    }
+    let detail = problem.detail;
+    match &*problem.code {
+        "unavailable" => Failure::Unavailable(without("the store is unavailable: ", detail)),
+        "outcome_unknown" => Failure::OutcomeUnknown,
+        "internal" => Failure::Internal(without("internal error: ", detail)),
+        // Another server, or the same after its restart, carries it out.
+        _ if problem.retryable => Failure::Unavailable(detail),
+        code => Failure::Refused { code: known(code), detail },
+    }
+}
+
+fn without(prefix: &str, text: String) -> String {
+    text.strip_prefix(prefix).map_or(text.clone(), str::to_owned)
+}
+
+/// Codes of refusals that come from the server itself and not from the rules.
+const CODES: [&str; 8] = [
+    "unauthorized",
+    "forbidden",
+    "too_large",
+    "bad_request",
+    "no_such_route",
+    "method_not_allowed",
+    "unsupported_media_type",
+    "not_acceptable",
+];
+
+fn known(code: &str) -> &'static str {
+    CODES.into_iter().find(|it| *it == code).unwrap_or("refused")
+}
