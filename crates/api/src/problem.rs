@@ -90,7 +90,8 @@ fn status(rejection: &Rejection) -> u16 {
         Rejection::TokenRefused => 403,
         Rejection::TooManySignals { .. }
         | Rejection::TooManyWaitpoints { .. }
-        | Rejection::TooManyChildren { .. } => 422,
+        | Rejection::TooManyChildren { .. }
+        | Rejection::RegistryFull { .. } => 422,
         _ => 409,
     }
 }

@@ -20,6 +20,7 @@ use crate::name::LaneName;
 use crate::payload::{Payload, PayloadKey};
 use crate::query::CountKey;
 use crate::ready::ReadyEntry;
+use crate::registry::{Record, RecordKey};
 use crate::step::Step;
 use crate::stream::{Frame, Stream, Trim};
 use crate::suspension::{Signal, SigningKey, WaitpointEntry, WaitpointId};
@@ -99,6 +100,7 @@ pub struct Changes {
     pub flows: Vec<(FlowId, Option<Arc<Flow>>)>,
     pub edges: Vec<(EdgeKey, Option<Arc<Edge>>)>,
     pub signing_keys: Vec<(u32, Option<Arc<SigningKey>>)>,
+    pub registry: Vec<(RecordKey, Option<Arc<Record>>)>,
     /// The inbox: waitpoints that close and open.
     pub waitpoints_removed: Vec<WaitpointId>,
     pub waitpoints_added: Vec<WaitpointEntry>,
@@ -147,6 +149,7 @@ impl Changes {
             + self.edges.len()
             + self.inbox.len()
             + self.signing_keys.len()
+            + self.registry.len()
             + self.waitpoints_removed.len()
             + self.waitpoints_added.len()
             + self.signals.len()
@@ -156,7 +159,8 @@ impl Changes {
             + self.frames.len()
     }
 
-    /// The cached records that other servers must read again.
+    /// The cached records that other servers must read again. Those of the registry are not among them: they are
+    /// forgotten whenever others have committed anything.
     pub fn keys(&self) -> Vec<Key> {
         let executions = self.executions.iter().map(|change| Key::Execution(change.id()));
         executions

@@ -10,6 +10,7 @@ use crate::flow::{CancelPolicy, FlowState, Join};
 use crate::id::{ExecutionId, FlowId, InstanceId};
 use crate::lane::LaneMode;
 use crate::name::{Kind, LaneName, Namespace, SignalName, StepName, WorkerName};
+use crate::registry::Role;
 use crate::state::{AttemptOutcome, Reason, words};
 use crate::suspension::{Effect, ResumedBy};
 use crate::tags::Tags;
@@ -319,6 +320,36 @@ pub enum Fact {
         /// From when on tokens of older keys are refused.
         retires_at: Ms,
     },
+    /// Never with its secret or the hash of that.
+    TokenCreated {
+        by: By,
+        token: Box<str>,
+        name: Box<str>,
+        role: Role,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        namespaces: Vec<Namespace>,
+        see_payloads: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_at: Option<Ms>,
+    },
+    TokenRevoked {
+        by: By,
+        token: Box<str>,
+        name: Box<str>,
+    },
+    /// A webhook was made or changed.
+    WebhookSet {
+        by: By,
+        webhook: Box<str>,
+        /// The server it goes to; the rest of the address may be secret.
+        target: Box<str>,
+        paused: bool,
+        revision: u64,
+    },
+    WebhookRemoved {
+        by: By,
+        webhook: Box<str>,
+    },
     LaneChanged {
         by: By,
         mode: LaneMode,
@@ -364,6 +395,67 @@ pub enum Fact {
 }
 
 impl Fact {
+    /// The words of all facts.
+    pub const WORDS: &'static [&'static str] = &[
+        "created",
+        "woken",
+        "started",
+        "completed",
+        "retried",
+        "requeued",
+        "delayed",
+        "cancel_requested",
+        "failed",
+        "cancelled",
+        "expired",
+        "replayed",
+        "removed",
+        "admitted",
+        "blocked",
+        "skipped",
+        "suspended",
+        "resumed",
+        "escalated",
+        "child_started",
+        "steps_drifted",
+        "waitpoint_opened",
+        "waitpoint_closed",
+        "signal_received",
+        "flow_created",
+        "flow_grown",
+        "flow_sealed",
+        "node_sealed",
+        "policy_set",
+        "flow_cancel_requested",
+        "flow_ended",
+        "flow_reopened",
+        "flow_tagged",
+        "flow_removed",
+        "lease_acquired",
+        "lease_reclaimed",
+        "lease_renewed",
+        "lease_expired",
+        "lease_revoked",
+        "lease_released",
+        "lease_paused",
+        "held",
+        "unheld",
+        "priority_changed",
+        "tagged",
+        "key_rotated",
+        "token_created",
+        "token_revoked",
+        "webhook_set",
+        "webhook_removed",
+        "lane_changed",
+        "worker_registered",
+        "worker_drained",
+        "worker_died",
+        "dead_lettered",
+        "letter_reposted",
+        "letter_dropped",
+    ];
+
     pub fn family(&self) -> Family {
         use Fact::*;
         match self {
@@ -411,6 +503,10 @@ impl Fact {
             | PriorityChanged { .. }
             | Tagged { .. }
             | KeyRotated { .. }
+            | TokenCreated { .. }
+            | TokenRevoked { .. }
+            | WebhookSet { .. }
+            | WebhookRemoved { .. }
             | LaneChanged { .. }
             | WorkerRegistered { .. }
             | WorkerDrained { .. }
@@ -471,6 +567,10 @@ impl Fact {
             PriorityChanged { .. } => "priority_changed",
             Tagged { .. } => "tagged",
             KeyRotated { .. } => "key_rotated",
+            TokenCreated { .. } => "token_created",
+            TokenRevoked { .. } => "token_revoked",
+            WebhookSet { .. } => "webhook_set",
+            WebhookRemoved { .. } => "webhook_removed",
             LaneChanged { .. } => "lane_changed",
             WorkerRegistered { .. } => "worker_registered",
             WorkerDrained { .. } => "worker_drained",
@@ -491,5 +591,22 @@ impl Fact {
                 | Fact::Expired { .. }
                 | Fact::Skipped { .. }
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_are_those_of_the_facts() {
+        // Whoever reads a fact of an unknown word says which there are.
+        let error = serde_json::from_str::<Fact>(r#"{"event":"?"}"#).unwrap_err().to_string();
+        let known: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
+        let mut words = Fact::WORDS.to_vec();
+        words.sort_unstable();
+        let mut sorted = known.clone();
+        sorted.sort_unstable();
+        assert_eq!(words, sorted);
     }
 }

@@ -158,6 +158,10 @@ impl Folded {
             | Fact::FlowTagged { .. }
             | Fact::FlowRemoved
             | Fact::KeyRotated { .. }
+            | Fact::TokenCreated { .. }
+            | Fact::TokenRevoked { .. }
+            | Fact::WebhookSet { .. }
+            | Fact::WebhookRemoved { .. }
             | Fact::LaneChanged { .. }
             | Fact::WorkerRegistered { .. }
             | Fact::WorkerDrained { .. }

@@ -9,6 +9,7 @@ use crate::flow::{EdgeKey, ListKey};
 use crate::id::{ExecutionId, FlowId, InstanceId};
 use crate::name::{LaneName, Namespace};
 use crate::ready::Place;
+use crate::registry::RecordKind;
 
 /// An idempotency key within its namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -101,5 +102,10 @@ pub enum Ask {
     DeadLetters {
         after: u64,
         limit: usize,
+    },
+    /// One record of the registry, or all of a kind in the order of their ids.
+    Registry {
+        kind: RecordKind,
+        id: Option<Box<str>>,
     },
 }

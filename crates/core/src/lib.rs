@@ -11,6 +11,7 @@
 //! | graphs of executions | [`flow`] |
 //! | waiting for signals, and who may send them | [`suspension`] |
 //! | durable steps, live output | [`step`], [`stream`] |
+//! | what servers keep of tokens and webhooks | [`registry`] |
 //! | submissions inside an application's own transaction | [`inbox`] |
 //! | what can be asked, and the answers | [`commands`], [`reply`], [`rejection`] |
 //! | what is written | [`change`], [`event`], and [`fold`] that reads events back into states |
@@ -39,6 +40,7 @@ pub mod payload;
 pub mod policy;
 pub mod query;
 pub mod ready;
+pub mod registry;
 pub mod rejection;
 pub mod reply;
 pub mod state;

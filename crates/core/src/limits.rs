@@ -42,6 +42,9 @@ pub struct Limits {
     /// How long frames are kept, and how long best-effort ones.
     pub frame_retention_ms: Ms,
     pub best_effort_ms: Ms,
+    /// How many access tokens, and how many webhooks, there may be.
+    pub tokens_max: usize,
+    pub webhooks_max: usize,
     /// How far ahead a delay, a deadline or a timeout may reach.
     pub horizon_ms_max: Ms,
     /// How long an idempotency key returns the first execution.
@@ -77,6 +80,8 @@ impl Default for Limits {
             summary_bytes_max: 256 << 10,
             frame_retention_ms: 7 * DAY_MS,
             best_effort_ms: 60_000,
+            tokens_max: 10_000,
+            webhooks_max: 256,
             horizon_ms_max: 10 * 366 * DAY_MS,
             idempotency_window_ms: DAY_MS,
             retention_ms: 7 * DAY_MS,

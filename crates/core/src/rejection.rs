@@ -115,6 +115,12 @@ pub enum Rejection {
     TooManyChildren { execution: ExecutionId, max: usize },
     #[error("the frames begin at {first}; the next frame of this attempt is {expected}")]
     FrameGap { first: u64, expected: u64 },
+    #[error("the id {id} was used for another {what}; use a new id")]
+    IdUsed { what: Cow<'static, str>, id: Box<str> },
+    #[error("there are {max} {what}, the most there may be; remove one first")]
+    RegistryFull { what: Cow<'static, str>, max: usize },
+    #[error("webhook {webhook} has gone on without this delivery; look where it stands before the next")]
+    DeliverySuperseded { webhook: Box<str> },
     #[error("message {number} from partition {from} arrived before {expected}; send that one first")]
     MessageGap { from: u16, number: u64, expected: u64 },
 }
@@ -155,6 +161,9 @@ impl Rejection {
             Rejection::TooManyWaitpoints { .. } => "too_many_waitpoints",
             Rejection::TooManyChildren { .. } => "too_many_children",
             Rejection::FrameGap { .. } => "frame_gap",
+            Rejection::IdUsed { .. } => "id_used",
+            Rejection::RegistryFull { .. } => "registry_full",
+            Rejection::DeliverySuperseded { .. } => "delivery_superseded",
             Rejection::MessageGap { .. } => "message_gap",
         }
     }

@@ -9,6 +9,7 @@ use crate::execution::{CancelRequest, Execution, How};
 use crate::flow::Flow;
 use crate::id::{ExecutionId, PartitionId};
 use crate::inbox::Fate;
+use crate::registry::{AccessToken, Webhook};
 use crate::rejection::Rejection;
 use crate::state::PublicState;
 use crate::suspension::{Effect, SigningKey, TokenText, WaitpointId};
@@ -89,6 +90,15 @@ pub enum Reply {
         key: Arc<SigningKey>,
         deliveries: Vec<Delivery>,
     },
+    /// An access token as it is now; `existing` if the change had been made before. Neither it nor a webhook leaves
+    /// the process as a record: they have secrets, or hashes of them, in them.
+    #[serde(skip)]
+    Token {
+        token: Arc<AccessToken>,
+        existing: bool,
+    },
+    #[serde(skip)]
+    Webhook(Arc<Webhook>),
     /// An agenda entry had its effect, or had become pointless.
     Fired {
         effect: bool,

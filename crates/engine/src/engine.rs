@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ff_core::attempt::Attempt;
 use ff_core::commands::{Poll, Renew};
@@ -30,6 +30,7 @@ use crate::explain::{Explanation, Upstreams, explain};
 use crate::failure::Failure;
 use crate::machine::MachineStats;
 use crate::random::{self, Random, mix};
+use crate::registry::TokenCache;
 use crate::subscription::{EventFilter, Start, SubscribeError, Subscription};
 use crate::tail::Tails;
 
@@ -62,6 +63,8 @@ struct Inner {
     next_route: AtomicUsize,
     /// Whether there is known to be a key that tokens are signed with.
     has_key: AtomicBool,
+    tokens: TokenCache,
+    started: Instant,
 }
 
 impl Engine {
@@ -87,9 +90,19 @@ impl Engine {
         spawn_driver(driver)?;
         let random = Random::new(mix(seed ^ 2));
         let (partitions, next_route) = (info.partitions, AtomicUsize::new(0));
-        let has_key = AtomicBool::new(false);
-        let inner =
-            Inner { store, config, shared, requests, server, partitions, random, next_route, has_key };
+        let inner = Inner {
+            store,
+            config,
+            shared,
+            requests,
+            server,
+            partitions,
+            random,
+            next_route,
+            has_key: AtomicBool::new(false),
+            tokens: TokenCache::default(),
+            started: Instant::now(),
+        };
         Ok(Engine { inner: Arc::new(inner) })
     }
 
@@ -107,6 +120,18 @@ impl Engine {
 
     pub(crate) fn set_has_key(&self) {
         self.inner.has_key.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn token_cache(&self) -> &TokenCache {
+        &self.inner.tokens
+    }
+
+    /// The time on the process's own clock, which only tells how much has passed.
+    pub(crate) fn local_now(&self) -> Ms {
+        match &self.inner.config.local_clock {
+            Some(clock) => clock.now(),
+            None => Ms::try_from(self.inner.started.elapsed().as_millis()).unwrap_or(Ms::MAX),
+        }
     }
 
     pub fn limits(&self) -> &Limits {

@@ -5,6 +5,7 @@
 //! | the in-process API | [`Engine`] |
 //! | what is asked about flows | [`flows`] |
 //! | waitpoints, signals, steps, keys | [`mail`] |
+//! | access tokens, webhooks | [`registry`] |
 //! | live output | [`tail`] |
 //! | what decides and when, without any I/O | [`machine`] |
 //! | the thread that feeds the machine and carries out what it asks for | [`driver`] |
@@ -26,6 +27,7 @@ pub mod machine;
 pub mod mail;
 mod payload_cache;
 pub mod random;
+pub mod registry;
 pub mod subscription;
 pub mod tail;
 
@@ -35,5 +37,6 @@ pub use cursor::Cursor;
 pub use engine::{Ended, Engine, ShutdownReport, Task};
 pub use failure::Failure;
 pub use mail::{OpenedWaitpoint, Signalled};
+pub use registry::{AccessSecret, NewToken};
 pub use subscription::{EventFilter, Start, Subscription};
 pub use tail::{Output, Place, Tail};

@@ -13,6 +13,7 @@ use ff_core::key::{Ask, Dedup, DedupKey, Key};
 use ff_core::message::{Link, Message};
 use ff_core::payload::Payload;
 use ff_core::ready::Place;
+use ff_core::registry::Record;
 use ff_core::workspace::{Answer, Missed, Opening, SweepPage};
 use ff_core::{CommitId, ExecutionId, FlowId, InstanceId, LaneName, Ms, Namespace, PartitionId};
 use ff_store::{COMMITS_TOLD, KEYS_TOLD, Loaded, Version};
@@ -29,15 +30,31 @@ use crate::records::{Read, ReadError, class, column, count, execution, json as p
 const EVENT_PACKS_PER_SWEEP: usize = 1_000;
 
 pub(crate) const LOAD: &str = "SELECT * FROM flowfabric.load_1($1, $2, $3)";
+/// One statement sees one state of the database, so that both functions answer at one version.
+pub(crate) const LOAD_WITH_REGISTRY: &str =
+    "SELECT * FROM flowfabric.load_1($1, $2, $3) UNION ALL SELECT * FROM flowfabric.load_registry_1($1, $4)";
 
-/// The arguments of the load function: executions by their ids, everything else as JSON.
-pub(crate) fn encode(asks: &[Ask]) -> (Vec<Uuid>, Option<String>) {
+/// What is asked, on its way.
+pub(crate) struct Encoded {
+    pub(crate) executions: Vec<Uuid>,
+    /// Everything else, as JSON.
+    pub(crate) others: Option<String>,
+    pub(crate) registry: Option<String>,
+}
+
+/// The arguments of the load functions.
+pub(crate) fn encode(asks: &[Ask]) -> Encoded {
     let mut executions = Vec::new();
+    let mut registry: Vec<Value> = Vec::new();
     let mut others: Vec<Value> = Vec::new();
     for (place, ask) in asks.iter().enumerate() {
         others.push(match ask {
             Ask::Record(Key::Execution(id)) => {
                 executions.push(id.0);
+                continue;
+            }
+            Ask::Registry { kind, id } => {
+                registry.push(json!({ "ask": place, "kind": kind, "id": id }));
                 continue;
             }
             Ask::Record(Key::Dedup(DedupKey { namespace, key })) => {
@@ -79,8 +96,8 @@ pub(crate) fn encode(asks: &[Ask]) -> (Vec<Uuid>, Option<String>) {
             }),
         });
     }
-    let others = (!others.is_empty()).then(|| Value::Array(others).to_string());
-    (executions, others)
+    let text = |list: Vec<Value>| (!list.is_empty()).then(|| Value::Array(list).to_string());
+    Encoded { executions, others: text(others), registry: text(registry) }
 }
 
 /// A limit as the database can count.
@@ -235,6 +252,13 @@ fn decode_one(ask: Ask, lines: &[Line<'_>], header: Header) -> Read<Answer> {
             Answer::DeadLetters { after, letters: letters.collect::<Read<_>>()? }
         }
         Ask::Changes { .. } => Answer::Changes(missed(lines, header)?.map(Box::new)),
+        Ask::Registry { kind, id } => {
+            let record = |line: &Line<'_>| {
+                let record = Record::read(kind, line.s()?);
+                record.map(Arc::new).map_err(|error| ReadError::Unreadable("record", error.to_string()))
+            };
+            Answer::Registry { kind, id, records: lines.iter().map(record).collect::<Read<_>>()? }
+        }
         Ask::Sweep { .. } => Answer::Sweep(sweep(lines)?),
     })
 }

@@ -72,6 +72,8 @@ macro_rules! columns {
             $(pub(crate) $group: $Group<'a>,)+
             ml: MailColumns<'a>,
             rare: Option<String>,
+            /// What is written to the registry, which few commits do.
+            pub(crate) registry: Option<String>,
         }
 
         impl Columns<'_> {
@@ -216,11 +218,11 @@ pub(crate) type Encoded = Result<(), serde_json::Error>;
 impl<'a> Columns<'a> {
     /// The columns of commits of different partitions.
     pub(crate) fn of(
-        commits: impl IntoIterator<Item = &'a Commit>,
+        commits: impl IntoIterator<Item = &'a Commit> + Clone,
     ) -> Result<Columns<'a>, serde_json::Error> {
         let mut columns = Columns::default();
         let mut rare = Rare::default();
-        for commit in commits {
+        for commit in commits.clone() {
             columns.log(commit, &mut rare)?;
             columns.executions(i32::from(commit.partition.0), &commit.changes)?;
             columns.lists(i32::from(commit.partition.0), &commit.changes)?;
@@ -230,6 +232,7 @@ impl<'a> Columns<'a> {
             columns.events(i32::from(commit.partition.0), &commit.changes.events)?;
             rare.settings(i32::from(commit.partition.0), &commit.changes)?;
         }
+        columns.registry = registry(commits)?;
         columns.rare = if rare.is_empty() { None } else { Some(serde_json::to_string(&rare)?) };
         Ok(columns)
     }
@@ -476,6 +479,20 @@ impl Rare {
         }
         Ok(())
     }
+}
+
+/// The records that commits write to the registry; one without a body goes.
+fn registry<'a>(commits: impl IntoIterator<Item = &'a Commit>) -> Result<Option<String>, serde_json::Error> {
+    let mut records = Vec::new();
+    for commit in commits {
+        for (key, record) in &commit.changes.registry {
+            let body = record.as_ref().map(|record| record.body()).transpose()?;
+            records.push(json!({
+                "partition": commit.partition.0, "kind": key.kind, "id": key.id, "body": body,
+            }));
+        }
+    }
+    Ok((!records.is_empty()).then(|| Value::Array(records).to_string()))
 }
 
 pub(crate) fn text<T: Serialize + ?Sized>(value: &T, room: usize) -> Result<String, serde_json::Error> {

@@ -24,28 +24,33 @@ pub(crate) struct Migration {
 }
 
 /// In order; the position from 1 is the schema's number.
-pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
-    name: "initial",
-    oldest: 1,
-    scripts: &[
-        include_str!("../sql/migrations/0001/0_clock.sql"),
-        include_str!("../sql/migrations/0001/1_tables.sql"),
-        include_str!("../sql/migrations/0001/1_flows.sql"),
-        include_str!("../sql/migrations/0001/1_mail.sql"),
-        include_str!("../sql/migrations/0001/2_commit.sql"),
-        include_str!("../sql/migrations/0001/2_flows.sql"),
-        include_str!("../sql/migrations/0001/2_mail.sql"),
-        include_str!("../sql/migrations/0001/3_load.sql"),
-        include_str!("../sql/migrations/0001/3_flows.sql"),
-        include_str!("../sql/migrations/0001/3_mail.sql"),
-        include_str!("../sql/migrations/0001/4_reads.sql"),
-        include_str!("../sql/migrations/0001/4_flows.sql"),
-        include_str!("../sql/migrations/0001/4_mail.sql"),
-        include_str!("../sql/migrations/0001/5_servers.sql"),
-        include_str!("../sql/migrations/0001/6_submit.sql"),
-        include_str!("../sql/migrations/0001/7_views.sql"),
-    ],
-}];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration { name: "initial", oldest: 1, scripts: INITIAL },
+    Migration {
+        name: "registry",
+        oldest: 1,
+        scripts: &[include_str!("../sql/migrations/0002/1_registry.sql")],
+    },
+];
+
+const INITIAL: &[&str] = &[
+    include_str!("../sql/migrations/0001/0_clock.sql"),
+    include_str!("../sql/migrations/0001/1_tables.sql"),
+    include_str!("../sql/migrations/0001/1_flows.sql"),
+    include_str!("../sql/migrations/0001/1_mail.sql"),
+    include_str!("../sql/migrations/0001/2_commit.sql"),
+    include_str!("../sql/migrations/0001/2_flows.sql"),
+    include_str!("../sql/migrations/0001/2_mail.sql"),
+    include_str!("../sql/migrations/0001/3_load.sql"),
+    include_str!("../sql/migrations/0001/3_flows.sql"),
+    include_str!("../sql/migrations/0001/3_mail.sql"),
+    include_str!("../sql/migrations/0001/4_reads.sql"),
+    include_str!("../sql/migrations/0001/4_flows.sql"),
+    include_str!("../sql/migrations/0001/4_mail.sql"),
+    include_str!("../sql/migrations/0001/5_servers.sql"),
+    include_str!("../sql/migrations/0001/6_submit.sql"),
+    include_str!("../sql/migrations/0001/7_views.sql"),
+];
 
 const LEDGER: &str = "CREATE SCHEMA IF NOT EXISTS flowfabric;
 CREATE TABLE IF NOT EXISTS flowfabric.migrations (

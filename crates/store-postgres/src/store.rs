@@ -271,10 +271,17 @@ impl Store for PostgresStore {
         self.ask(move |client| {
             let (asks, clock) = (asks.clone(), clock.clone());
             async move {
-                let (executions, others) = asks::encode(&asks);
-                let params: [Param<'_>; 3] =
-                    [(&partition, Type::INT4), (&executions, Type::UUID_ARRAY), (&others, Type::TEXT)];
-                let rows = client.query_typed(asks::LOAD, &params).await?;
+                let asks::Encoded { executions, others, registry } = asks::encode(&asks);
+                let params: [Param<'_>; 4] = [
+                    (&partition, Type::INT4),
+                    (&executions, Type::UUID_ARRAY),
+                    (&others, Type::TEXT),
+                    (&registry, Type::TEXT),
+                ];
+                let rows = match registry {
+                    None => client.query_typed(asks::LOAD, &params[..3]).await?,
+                    Some(_) => client.query_typed(asks::LOAD_WITH_REGISTRY, &params).await?,
+                };
                 let loaded = asks::decode(Arc::unwrap_or_clone(asks), &rows)?;
                 Ok(Loaded { now: clock.map_or(loaded.now, |clock| clock.now()), ..loaded })
             }

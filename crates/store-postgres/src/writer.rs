@@ -26,6 +26,12 @@ pub(crate) static CALL: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT won, now_ms FROM flowfabric.commit_1({})", arguments.join(", "))
 });
 
+/// The same with what goes to the registry, as its last argument.
+static CALL_WITH_REGISTRY: LazyLock<String> = LazyLock::new(|| {
+    let registry = format!("flowfabric.commit_registry_1(won, ${})", COUNT + 3);
+    CALL.replace("won, now_ms", &format!("won, now_ms, {registry}"))
+});
+
 /// How many calls are on their way on one connection at once: the server has the next one at hand when it has done
 /// one.
 const AHEAD: usize = 2;
@@ -209,7 +215,14 @@ async fn call(
     params.push((&now as &(dyn ToSql + Sync), Type::INT8));
     params.push((&by, Type::UUID));
     params.extend(columns.params());
-    let row = client.query_typed_one(&CALL, &params).await?;
+    let call: &str = match &columns.registry {
+        None => &CALL,
+        Some(_) => {
+            params.push((&columns.registry, Type::TEXT));
+            &CALL_WITH_REGISTRY
+        }
+    };
+    let row = client.query_typed_one(call, &params).await?;
     Ok((row.try_get(0)?, row.try_get(1)?))
 }
 

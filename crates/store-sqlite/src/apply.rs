@@ -63,11 +63,11 @@ macro_rules! statements {
 statements!(
     add_count add_ready_count delete_agenda delete_attempts delete_dead_letter delete_dedup delete_edge
     delete_ended delete_execution delete_flow delete_frames delete_frames_below delete_frames_older delete_lane
-    delete_payloads delete_posted delete_ready delete_signals delete_signing_key delete_steps delete_stream
+    delete_payloads delete_posted delete_ready delete_record delete_signals delete_signing_key delete_steps delete_stream
     delete_turn delete_waitpoint delete_worker delete_zero_counts delete_zero_ready_counts has_traces
     insert_commit insert_execution insert_frame insert_ready insert_signal insert_waitpoint newest_commit
     prune_commits put_agenda put_attempt put_dead_letter put_dedup put_edge put_ended put_flow put_lane put_link
-    put_payload put_signing_key put_step put_stream put_turn put_worker repost_dead_letter turn update_execution
+    put_payload put_record put_signing_key put_step put_stream put_turn put_worker repost_dead_letter turn update_execution
 );
 
 /// Runs a statement, and notes it if somebody listens.
@@ -82,6 +82,7 @@ macro_rules! run {
 }
 
 mod mail;
+mod registry;
 
 /// Statements and buffers of the writer.
 #[derive(Debug)]
@@ -154,6 +155,7 @@ impl<'c> Apply<'c> {
         self.lists(partition, changes)?;
         self.graph(partition, changes)?;
         self.mail(partition, changes)?;
+        self.registry(partition, changes)?;
         self.settings(partition, changes)?;
         self.counters(partition, changes)?;
         self.ran += self.events.append(partition, &changes.events, &mut self.json, &mut self.tape)?;

@@ -35,6 +35,7 @@ mod presence;
 pub mod raw;
 mod reader;
 mod records;
+mod registry;
 mod schema;
 mod sql;
 mod stats;

@@ -40,6 +40,7 @@ impl Reads<'_> {
             Ask::Sweep { now, events_before, limit } => self.sweep(partition, now, events_before, limit),
             Ask::Inbox { limit, bytes } => self.inbox(partition, limit, bytes),
             Ask::DeadLetters { after, limit } => self.dead_letters(partition, after, limit),
+            Ask::Registry { kind, id } => self.registry(partition, kind, id),
         }
     }
 

@@ -8,6 +8,7 @@ mod cancel;
 mod claim;
 mod complete;
 mod create;
+mod create_token;
 mod delay;
 mod drain_worker;
 mod drop_letter;
@@ -19,6 +20,7 @@ mod hold;
 mod issue_token;
 mod lifecycle;
 mod mail;
+mod note_delivery;
 mod open_waitpoint;
 mod progress;
 #[cfg(test)]
@@ -28,15 +30,18 @@ mod record_steps;
 mod register_worker;
 mod release;
 mod remove;
+mod remove_webhook;
 mod renew;
 mod replay;
 mod repost_letter;
 mod resume;
 mod revoke;
+mod revoke_token;
 mod rotate_key;
 mod send_signal;
 mod set_lane;
 mod set_priority;
+mod set_webhook;
 mod start_child;
 mod suspend;
 mod sweep;
@@ -55,6 +60,7 @@ pub use cancel::Cancel;
 pub use claim::{Claim, Poll};
 pub use complete::Complete;
 pub use create::{Create, When};
+pub use create_token::CreateToken;
 pub use delay::Delay;
 pub use drain_worker::DrainWorker;
 pub use drop_letter::DropLetter;
@@ -67,6 +73,7 @@ pub use flows::{
 pub use heartbeat::Heartbeat;
 pub use hold::Hold;
 pub use issue_token::IssueToken;
+pub use note_delivery::{NoteDelivery, Sent};
 pub use open_waitpoint::{NewWaitpoint, OpenWaitpoint};
 pub use progress::Report;
 pub use receive::Receive;
@@ -74,15 +81,18 @@ pub use record_steps::{Drift, NewStep, RecordSteps};
 pub use register_worker::RegisterWorker;
 pub use release::Release;
 pub use remove::Remove;
+pub use remove_webhook::RemoveWebhook;
 pub use renew::Renew;
 pub use replay::Replay;
 pub use repost_letter::RepostLetter;
 pub use resume::Resume;
 pub use revoke::Revoke;
+pub use revoke_token::RevokeToken;
 pub use rotate_key::RotateKey;
 pub use send_signal::{SendSignal, To};
 pub use set_lane::SetLane;
 pub use set_priority::SetPriority;
+pub use set_webhook::SetWebhook;
 pub use start_child::StartChild;
 pub use suspend::Suspend;
 pub use tag::Tag;
@@ -91,6 +101,7 @@ pub use unhold::Unhold;
 use crate::Ms;
 use crate::id::{PartitionId, Route};
 use crate::limits::Limits;
+use crate::registry::HOME;
 use crate::rejection::{Invalid, Rejection};
 use crate::reply::Reply;
 use crate::workspace::{Stop, Workspace};
@@ -170,6 +181,11 @@ commands!(
     Append,
     RotateKey,
     IssueToken,
+    CreateToken,
+    RevokeToken,
+    SetWebhook,
+    RemoveWebhook,
+    NoteDelivery,
 );
 
 /// Decides one command. On `Err` the workspace is as it was before.
@@ -246,6 +262,7 @@ impl Command {
             StartChild(it) => it.fence.execution.route(),
             Append(it) => it.fence.execution.route(),
             RotateKey(_) => Route(0),
+            CreateToken(_) | RevokeToken(_) | SetWebhook(_) | RemoveWebhook(_) | NoteDelivery(_) => HOME,
             IssueToken(it) => it.waitpoint.execution.route(),
             Claim(_) | Renew(_) | Fire(_) | Apply(_) | Acknowledge(_) | Receive(_) => return None,
         })
@@ -296,6 +313,11 @@ impl Command {
             StartChild(it) => it.validate(limits)?,
             Append(it) => it.validate(limits)?,
             RotateKey(it) => it.validate(limits)?,
+            CreateToken(it) => it.validate(limits)?,
+            RevokeToken(it) => check_by(&it.actor, &it.cause)?,
+            SetWebhook(it) => it.validate()?,
+            RemoveWebhook(it) => check_by(&it.actor, &it.cause)?,
+            NoteDelivery(it) => it.validate()?,
             // A posted row is checked when it is decided: what is wrong with it must be kept, not answered.
             Receive(_) => {}
             Claim(_) | Renew(_) | Release(_) | Heartbeat(_) | Fire(_) | Apply(_) | Acknowledge(_)

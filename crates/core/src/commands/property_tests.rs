@@ -302,7 +302,10 @@ impl World {
                 })
             }
             5 | 6 => self.run(resume(id)),
-            7 => self.run(rotate_key(number as u8, 60_000)),
+            7 => match verb / 256 % 8 {
+                0..=2 => self.run(rotate_key(number as u8, 60_000)),
+                verb => self.register(verb, u64::from(number)),
+            },
             8 | 9 => {
                 let mut open = open_waitpoint(fence?, name);
                 open.waitpoint.expires_in_ms = (verb & 1024 == 0).then_some(7_000);
@@ -328,6 +331,17 @@ impl World {
             }
             _ => self.run(self.suspension(verb, fence?, name, number)),
         })
+    }
+
+    fn register(&mut self, verb: u64, number: u64) -> Result<Reply, Rejection> {
+        let id = ["a", "b", "c"][(number % 3) as usize];
+        match verb {
+            3 => self.run(CreateToken { expires_in_ms: Some(1_000), ..create_token(id, number as u8) }),
+            4 => self.run(revoke_token(id)),
+            5 => self.run(SetWebhook { paused: number == 1, ..set_webhook("hook") }),
+            6 => self.run(note_delivery(number, None, "c1.5", 500)),
+            _ => self.run(remove_webhook("hook")),
+        }
     }
 
     /// A suspension with a condition drawn from a number.

@@ -119,6 +119,8 @@ fn bring(bench: &mut Bench, shape: Shape) -> (Create, Fence) {
 fn row(command: &Command) -> [&'static str; SHAPES.len()] {
     const SAME: [&str; SHAPES.len()] = ["="; SHAPES.len()];
     const NO_FLOW: [&str; SHAPES.len()] = ["!not_found"; SHAPES.len()];
+    /// Nothing of that name is in the registry.
+    const UNKNOWN: [&str; SHAPES.len()] = NO_FLOW;
     const BAD: &str = "!invalid";
     fn last(mut row: [&'static str; SHAPES.len()], word: &'static str) -> [&'static str; SHAPES.len()] {
         row[SHAPES.len() - 1] = word;
@@ -190,6 +192,11 @@ fn row(command: &Command) -> [&'static str; SHAPES.len()] {
         Command::BuryWorker(_)     => SAME,
         Command::SetLane(_)        => SAME,
         Command::RotateKey(_)      => SAME,
+        Command::CreateToken(_)    => SAME,
+        Command::RevokeToken(_)    => UNKNOWN,
+        Command::SetWebhook(_)     => SAME,
+        Command::RemoveWebhook(_)  => UNKNOWN,
+        Command::NoteDelivery(_)   => UNKNOWN,
         Command::Apply(_)          => SAME,
         Command::Acknowledge(_)    => SAME,
         // A row whose id exists is only taken.
@@ -253,6 +260,11 @@ fn commands(bench: &Bench, create: &Create, fence: Fence) -> Vec<Command> {
         append(fence, 1, 2).into(),
         rotate_key(1, 0).into(),
         IssueToken { waitpoint: WaitpointId { execution: id, number: 1 } }.into(),
+        create_token("tok_1", 1).into(),
+        revoke_token("tok_1").into(),
+        set_webhook("hook").into(),
+        remove_webhook("hook").into(),
+        note_delivery(1, None, "c1.1", 200).into(),
     ]
 }
 

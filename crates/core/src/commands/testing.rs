@@ -25,6 +25,7 @@ use crate::lane::LaneMode;
 use crate::name::{Capability, FrameKind, Kind, LaneName, Namespace, SignalName, StepName, WorkerName};
 use crate::payload::Payload;
 use crate::policy::{Backoff, Jitter};
+use crate::registry::{Role, SecretHash};
 use crate::step::{StepKey, StepKind, StepPlace};
 use crate::stream::FrameMode;
 use crate::suspension::token::Secret;
@@ -660,6 +661,56 @@ pub(crate) fn append(fence: Fence, first: u64, frames: u64) -> Append {
 pub(crate) fn rotate_key(byte: u8, grace_ms: Ms) -> RotateKey {
     let (actor, cause) = ("op".into(), "test".into());
     RotateKey { secret: Secret([byte; 32]), grace_ms, if_none: false, actor, cause }
+}
+
+pub(crate) fn create_token(id: &str, byte: u8) -> CreateToken {
+    CreateToken {
+        id: id.into(),
+        name: id.into(),
+        hash: SecretHash([byte; 32]),
+        role: Role::Operator,
+        namespaces: Vec::new(),
+        see_payloads: false,
+        expires_in_ms: None,
+        actor: "op".into(),
+        cause: "test".into(),
+    }
+}
+
+pub(crate) fn revoke_token(id: &str) -> RevokeToken {
+    RevokeToken { id: id.into(), actor: "op".into(), cause: "test".into() }
+}
+
+pub(crate) fn set_webhook(id: &str) -> SetWebhook {
+    SetWebhook {
+        id: id.into(),
+        url: "https://example.test/in".into(),
+        secret: Some(Secret([1; 32])),
+        families: Vec::new(),
+        namespace: None,
+        lane: None,
+        facts: Vec::new(),
+        paused: false,
+        begin: None,
+        actor: "op".into(),
+        cause: "test".into(),
+    }
+}
+
+pub(crate) fn remove_webhook(id: &str) -> RemoveWebhook {
+    RemoveWebhook { id: id.into(), actor: "op".into(), cause: "test".into() }
+}
+
+/// A delivery of this number from one place in the log to another, answered with a status.
+pub(crate) fn note_delivery(number: u64, from: Option<&str>, to: &str, status: u16) -> NoteDelivery {
+    let sent = Sent { number, events: 2, status: Some(status), error: None, took_ms: 5 };
+    NoteDelivery {
+        webhook: "hook".into(),
+        from: from.map(Into::into),
+        to: to.into(),
+        sent: Some(sent),
+        seed: number,
+    }
 }
 
 /// Every call a worker can make about a lease.

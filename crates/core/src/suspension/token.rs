@@ -170,7 +170,7 @@ impl FromStr for Token {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -179,7 +179,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// 64 lower-case hexadecimal digits.
-pub(super) fn from_hex(text: &str) -> Option<[u8; 32]> {
+pub(crate) fn from_hex(text: &str) -> Option<[u8; 32]> {
     let digit = |it: u8| match it {
         b'0'..=b'9' => Some(it - b'0'),
         b'a'..=b'f' => Some(it - b'a' + 10),

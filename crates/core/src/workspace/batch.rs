@@ -32,6 +32,7 @@ impl Workspace {
         self.edges.begin_command();
         self.streams.begin_command();
         self.signing_keys.begin_command();
+        self.registry.begin_command();
         self.todo.clear();
         self.header_at_command = self.header;
         self.marks = Marks {
@@ -76,6 +77,7 @@ impl Workspace {
             derive_stream(agenda, now.map(|it| &**it), then.map(|it| &**it));
         });
         self.signing_keys.roll_back(|_, _, _| {});
+        self.registry.roll_back(|_, _, _| {});
         self.dedup.roll_back(|_, _, _| {});
         self.lanes.roll_back(|_, _, _| {});
         self.links.roll_back(|_, _, _| {});
@@ -184,6 +186,8 @@ impl Workspace {
             }
         }
         changes.signing_keys = changed(self.signing_keys.take_net(), &mut before.signing_keys).collect();
+        // What it was is read again when a batch is taken back.
+        changes.registry = changed(self.registry.take_net(), &mut Vec::new()).collect();
         changes.edges = changed(self.edges.take_net(), &mut before.edges).collect();
         changes.dedup = changed(self.dedup.take_net(), &mut before.dedup).collect();
         changes.lanes = changed(self.lanes.take_net(), &mut before.lanes).collect();

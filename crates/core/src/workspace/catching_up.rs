@@ -66,6 +66,7 @@ impl Workspace {
             self.header_at_batch = before.header;
         }
         self.letters.clear();
+        self.forget_registry();
         self.lists = Lists::default();
         self.marks = Marks::default();
         self.batch_sweep_by = None;
@@ -129,6 +130,7 @@ impl Workspace {
         }
         ready.set_totals(missed.ready_counts);
         self.letters.clear();
+        self.forget_registry();
         self.recent.clear();
         self.sweep_page = None;
         self.set_sweep(missed.header.sweep_at);

@@ -41,6 +41,7 @@ impl Workspace {
                 let found = letters.first().filter(|letter| letter.posted.number == asked);
                 self.letters.learn(asked, found.map(|letter| letter.posted.head()));
             }
+            Answer::Registry { kind, id, records } => self.learn_records(kind, id, records),
             // No records to decide on: whoever asked makes commands of them.
             Answer::Inbox(_) => {}
         }
@@ -54,6 +55,7 @@ impl Workspace {
         self.workers.clear();
         self.signing_keys.clear();
         self.letters.clear();
+        self.forget_registry();
         self.leases.clear();
         for link in opening.links {
             self.links.learn(link.peer, Some(link));
@@ -81,6 +83,7 @@ impl Workspace {
         self.executions.clear();
         self.dedup.clear();
         self.letters.clear();
+        self.forget_registry();
         self.flows.clear();
         self.edges.clear();
         self.streams.clear();
@@ -112,6 +115,7 @@ impl Workspace {
             self.streams.evict(settled, executions_max / 2, |_| true);
         }
         self.letters.evict(settled, 0, |_| true);
+        self.evict_registry(settled, executions_max);
         self.evict_graph(settled, executions_max);
         for (_, _, window) in self.ready.windows_mut() {
             if window.len() > window_max * 4 {

@@ -11,6 +11,7 @@ mod graph;
 mod loading;
 mod mail;
 mod recent;
+mod registry;
 mod sequence;
 pub mod table;
 #[cfg(test)]
@@ -38,6 +39,7 @@ use crate::message::{Link, Message};
 use crate::name::LaneName;
 use crate::payload::{Payload, PayloadKey};
 use crate::ready::{Place, ReadyQueues};
+use crate::registry::{Record, RecordKey, RecordKind};
 use crate::rejection::Rejection;
 use crate::reply::Delivery;
 use crate::step::Step;
@@ -198,6 +200,11 @@ pub enum Answer {
         after: u64,
         letters: Vec<DeadLetter>,
     },
+    Registry {
+        kind: RecordKind,
+        id: Option<Box<str>>,
+        records: Vec<Arc<Record>>,
+    },
 }
 
 impl Answer {
@@ -220,7 +227,8 @@ impl Answer {
             | Answer::Changes(_)
             | Answer::Sweep(_)
             | Answer::Inbox(_)
-            | Answer::DeadLetters { .. } => return None,
+            | Answer::DeadLetters { .. }
+            | Answer::Registry { .. } => return None,
         })
     }
 }
@@ -245,6 +253,10 @@ pub struct Workspace {
     edges: Table<EdgeKey, Arc<Edge>>,
     streams: Table<ExecutionId, Arc<Stream>>,
     signing_keys: Table<u32, Arc<SigningKey>>,
+    /// Records of the registry. No commit tells which it has changed, so they are forgotten with each of others.
+    registry: Table<RecordKey, Arc<Record>>,
+    /// The kinds of which all records are known.
+    registry_whole: FxHashSet<RecordKind>,
     graph: graph::Lists,
     /// About how many entries were added to the lists since they were last counted.
     graph_added: usize,
@@ -346,6 +358,8 @@ impl Workspace {
             edges: Table::default(),
             streams: Table::default(),
             signing_keys: Table::default(),
+            registry: Table::default(),
+            registry_whole: FxHashSet::default(),
             graph: graph::Lists::default(),
             graph_added: 0,
             todo: VecDeque::new(),

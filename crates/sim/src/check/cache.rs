@@ -1,5 +1,6 @@
 //! What a machine holds in memory is the part of the store it claims to be.
 
+use ff_core::registry::RecordKind;
 use ff_core::workspace::Workspace;
 use ff_engine::machine::Machine;
 use ff_store::memory::MemoryState;
@@ -36,6 +37,17 @@ fn check_workspace(ws: &Workspace, stored: &Mirror) -> Check {
     }
     for (id, key) in &stored.signing_keys {
         ensure!(ws.signing_key(*id) == Some(key), "key {id} is {:?} and not {key:?}", ws.signing_key(*id));
+    }
+    for kind in RecordKind::ALL {
+        if let Ok(cached) = ws.records(*kind) {
+            let known = stored.registry.keys().filter(|key| key.kind == *kind).count();
+            ensure!(cached.count() == known, "not all records of kind {kind} are known, or more");
+        }
+    }
+    for (key, record) in &stored.registry {
+        if let Ok(cached) = ws.record(key) {
+            ensure!(cached == Some(record), "{key:?} is\n  {cached:?}\n  and not {record:?}");
+        }
     }
     for (name, lane) in &stored.lanes {
         ensure!(ws.lane(name) == *lane, "lane {name} is {:?} and not {lane:?}", ws.lane(name));

@@ -1,12 +1,14 @@
 //! What has ever been committed, told from the events alone: the truth that answers are compared with.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ff_core::change::Changes;
 use ff_core::event::{Event, Fact};
 use ff_core::execution::{Fence, How};
 use ff_core::fold::{Folded, FoldedFlow};
 use ff_core::lane::LaneMode;
+use ff_core::registry::{Record, RecordKey};
 use ff_core::worker::WorkerMode;
 use ff_core::{ExecutionId, FlowId, InstanceId, LaneName, Ms, PartitionId};
 
@@ -67,6 +69,7 @@ pub struct History {
     lane_modes: BTreeMap<(LaneName, u64), LaneMode>,
     lanes: BTreeMap<(PartitionId, LaneName), Timeline<LaneMode>>,
     workers: BTreeMap<(PartitionId, InstanceId), Timeline<Option<WorkerMode>>>,
+    registry: BTreeMap<RecordKey, Timeline<Option<Arc<Record>>>>,
 }
 
 fn lease_key(fence: Fence) -> (ExecutionId, u32, u64) {
@@ -122,6 +125,12 @@ impl History {
         any_since(modes.map_or(&[], Vec::as_slice), since, &None, |it| *it == mode)
     }
 
+    /// Whether the record was like that at some moment since; `None` where it did not exist.
+    pub fn record_was(&self, key: &RecordKey, since: Seq, fits: impl Fn(Option<&Record>) -> bool) -> bool {
+        let records = self.registry.get(key);
+        any_since(records.map_or(&[], Vec::as_slice), since, &None, |it| fits(it.as_deref()))
+    }
+
     /// Takes in a commit; the mirror is as it was before it.
     pub fn note(&mut self, seq: Seq, partition: PartitionId, changes: &Changes, before: &Mirror) -> Check {
         for event in &changes.events {
@@ -133,6 +142,9 @@ impl History {
                 check_start(event, holder.instance, changes, before)?;
                 event.execution.map_or(Ok(()), |id| super::flow::check_start(id, changes, before))?;
             }
+        }
+        for (key, record) in &changes.registry {
+            self.registry.entry(key.clone()).or_default().push((seq, record.clone()));
         }
         for change in &changes.executions {
             use ff_core::change::ExecutionChange::{Insert, Update};

@@ -15,6 +15,7 @@ use ff_core::message::Link;
 use ff_core::payload::PayloadKey;
 use ff_core::query::CountKey;
 use ff_core::ready::Place;
+use ff_core::registry::{Record, RecordKey};
 use ff_core::step::StepKey;
 use ff_core::stream::{Frame, Stream};
 use ff_core::suspension::{SigningKey, WaitpointEntry, WaitpointId};
@@ -54,6 +55,7 @@ pub struct Mirror {
     pub streams: BTreeMap<ExecutionId, Arc<Stream>>,
     pub frames: BTreeMap<(ExecutionId, u32, u64), Frame>,
     pub signing_keys: BTreeMap<u32, Arc<SigningKey>>,
+    pub registry: BTreeMap<RecordKey, Arc<Record>>,
 }
 
 impl Mirror {
@@ -69,6 +71,7 @@ impl Mirror {
         self.apply_ready(changes)?;
         self.apply_graphs(changes)?;
         self.apply_mail(changes)?;
+        self.apply_registry(changes);
         for key in &changes.agenda_removed {
             ensure!(self.agenda.remove(key), "agenda entry {key:?} is removed but was not there");
         }

@@ -17,6 +17,7 @@ pub mod history;
 pub mod inbox;
 pub mod mail;
 pub mod mirror;
+pub mod registry;
 pub mod replies;
 pub mod subscriber;
 pub mod tables;

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::Check;
 use super::history::{History, LeaseLife, Seq};
 use super::mirror::Mirror;
-use super::{flow_replies, mail};
+use super::{flow_replies, mail, registry};
 use crate::profile::PARTITIONS;
 use crate::world::call::What;
 
@@ -230,6 +230,7 @@ fn check_command(
         (Expand(it), Reply::LeaseEnded(how @ How::Completed)) => ended_so(history, it.fence, *how),
         _ => flow_replies::fits(history, since, command, reply)
             .or_else(|| mail::fits(history, mirrors, since, command, reply))
+            .or_else(|| registry::fits(history, since, command, reply))
             .unwrap_or(false),
     };
     ensure!(fits, "the answer {reply:?} to {command:?} was not true at any moment since it was asked");
@@ -306,7 +307,8 @@ fn check_rejection(history: &History, mirrors: &[Mirror], asked: &Asked<'_>, rej
         ensure!(fits, "the rejection {rejection:?} of {command:?} was not true at any moment since {since}");
         return Ok(());
     }
-    if let Some(fits) = mail::was_true(history, since, command, rejection) {
+    let about_mail = mail::was_true(history, since, command, rejection);
+    if let Some(fits) = about_mail.or_else(|| registry::was_true(history, since, command, rejection)) {
         ensure!(fits, "the rejection {rejection:?} of {command:?} was not true at any moment since {since}");
         return Ok(());
     }

@@ -142,6 +142,7 @@ pub fn check_store(mirror: &Mirror, stored: &Partition) -> Check {
     ensure!(mirror.signals.len() == stored.signals().count(), "the stored signals are others");
     ensure!(mirror.steps.len() == stored.steps().count(), "the stored steps are others");
     ensure!(mirror.signing_keys.values().eq(stored.signing_keys()), "the stored signing keys are others");
+    ensure!(mirror.registry.values().eq(stored.registry()), "the stored registry is another");
     ensure!(mirror.lanes.values().eq(stored.lanes()), "the stored lanes are others");
     ensure!(mirror.workers.values().eq(stored.workers()), "the stored workers are others");
     ensure!(mirror.counts.iter().map(|(k, n)| (k, *n)).eq(stored.counts()), "the stored counters are others");

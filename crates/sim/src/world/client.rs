@@ -79,6 +79,9 @@ impl World {
     }
 
     fn global(&mut self) -> Command {
+        if self.rng.chance(3_000) {
+            return self.about_registry();
+        }
         let rng = &mut self.rng;
         let (actor, cause): (Box<str>, Box<str>) = ("somebody".into(), "a whim".into());
         if rng.chance(2_500) {

@@ -11,6 +11,7 @@ mod healing;
 mod mail;
 mod network;
 mod queue;
+mod registry;
 mod requests;
 mod server;
 mod store;

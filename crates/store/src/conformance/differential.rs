@@ -219,7 +219,7 @@ mod tests {
         let posted = ["dead_lettered", "letter_reposted", "letter_dropped"];
         let flows = ["flow_created", "flow_grown", "flow_sealed", "flow_ended", "skipped", "admitted"];
         let mail = ["suspended", "resumed", "waitpoint_opened", "waitpoint_closed", "signal_received"];
-        let more = ["child_started", "key_rotated"];
+        let more = ["child_started", "key_rotated", "token_created", "webhook_set"];
         let all = posted.iter().chain(&flows).chain(&mail).chain(&more);
         let missing: Vec<_> = all.filter(|it| !words.contains(*it)).collect();
         assert!(
@@ -242,6 +242,7 @@ mod tests {
             Bug::FramesNotTrimmed,
             Bug::StreamLosesItsSummary,
             Bug::SigningKeyNotReplaced,
+            Bug::RecordNotReplaced,
         ] {
             let broken = BrokenFactory(Some(bug));
             let factories: [(&str, &dyn Factory); 2] = [("broken", &broken), ("memory", &MemoryFactory)];

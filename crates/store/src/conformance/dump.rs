@@ -1,5 +1,7 @@
 //! Everything that can be read of a store, in a form that can be compared.
 
+use std::sync::Arc;
+
 use ff_core::agenda::AgendaEntry;
 use ff_core::attempt::Attempt;
 use ff_core::change::EndedEntry;
@@ -12,6 +14,7 @@ use ff_core::key::{Ask, Dedup, DedupKey};
 use ff_core::payload::{Payload, PayloadKey, Slot};
 use ff_core::query::{CountKey, Filter, FlowFilter, FlowPageAsk, Order, PageAsk};
 use ff_core::ready::Place;
+use ff_core::registry::{Record, RecordKind};
 use ff_core::workspace::{Answer, Opening};
 use ff_core::{ExecutionId, LaneName, Ms, PartitionId};
 
@@ -48,6 +51,7 @@ pub struct PartitionDump {
     pub inbox_status: bool,
     pub inbox: Vec<Posted>,
     pub dead_letters: Vec<DeadLetter>,
+    pub registry: Vec<Arc<Record>>,
     pub events: Vec<Event>,
 }
 
@@ -93,6 +97,8 @@ impl Dump {
             ensure_eq!(got.inbox_status, want.inbox_status, "whether rows are posted, in the status of {at}");
             ensure_eq!(got.inbox, want.inbox, "inbox of partition {at}");
             ensure_eq!(got.dead_letters, want.dead_letters, "dead letters of partition {at}");
+            let records = (&got.registry, &want.registry);
+            ensure!(records.0 == records.1, "registry of {at}: got {:?}, want {:?}", records.0, records.1);
             ensure_eq!(got.events, want.events, "events of partition {at}");
         }
         let ids = |dump: &Dump| dump.executions.iter().map(|it| it.id).collect::<Vec<_>>();
@@ -182,13 +188,14 @@ async fn read_lists(
 
 async fn read_partition(store: &dyn Store, status: crate::Status) -> Result<PartitionDump, StoreError> {
     let partition = status.partition;
-    let asks = vec![
+    let mut asks = vec![
         Ask::Opening,
         Ask::Agenda { after: Ms::MIN, limit: ALL },
         Ask::Sweep { now: EVER, events_before: 0, limit: ALL },
         Ask::Inbox { limit: ALL, bytes: usize::MAX },
         Ask::DeadLetters { after: 0, limit: ALL },
     ];
+    asks.extend(RecordKind::ALL.iter().map(|kind| Ask::Registry { kind: *kind, id: None }));
     let loaded = store.load(partition, asks).await?;
     let mut dump = PartitionDump {
         number: loaded.version.number,
@@ -203,6 +210,7 @@ async fn read_partition(store: &dyn Store, status: crate::Status) -> Result<Part
         inbox_status: status.inbox,
         inbox: Vec::new(),
         dead_letters: Vec::new(),
+        registry: Vec::new(),
         events: store.events(partition, 0, ALL).await?.events,
     };
     for answer in loaded.answers {
@@ -211,6 +219,7 @@ async fn read_partition(store: &dyn Store, status: crate::Status) -> Result<Part
             Answer::Agenda { entries, .. } => dump.agenda = entries,
             Answer::Inbox(rows) => dump.inbox = rows,
             Answer::DeadLetters { letters, .. } => dump.dead_letters = letters,
+            Answer::Registry { records, .. } => dump.registry.extend(records),
             Answer::Sweep(page) => (dump.ended, dump.dedup) = (page.ended, page.dedup),
             _ => {}
         }

@@ -20,6 +20,7 @@ mod graph_samples;
 mod mail_dump;
 mod mail_samples;
 mod program;
+mod registry_samples;
 mod samples;
 mod stand;
 

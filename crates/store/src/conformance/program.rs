@@ -2,6 +2,7 @@
 
 mod flows;
 mod mail;
+mod registry;
 
 use std::sync::Arc;
 
@@ -160,6 +161,7 @@ impl Program {
             18 => self.about_letter(partition)?,
             19..=24 => self.about_flow(partition)?,
             25..=35 => self.about_mail(partition)?,
+            36 | 37 => self.about_registry(partition)?,
             _ => self.about_execution(partition)?,
         })
     }

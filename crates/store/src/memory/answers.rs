@@ -31,6 +31,12 @@ impl Partition {
                 let letters = letters.take(*limit).map(|(_, letter)| letter.clone()).collect();
                 Answer::DeadLetters { after: *after, letters }
             }
+            Ask::Registry { kind, id } => {
+                let of_kind = self.registry.iter().filter(|(key, _)| key.kind == *kind);
+                let asked = of_kind.filter(|(key, _)| id.as_ref().is_none_or(|id| *id == key.id));
+                let records = asked.map(|(_, record)| record.clone()).collect();
+                Answer::Registry { kind: *kind, id: id.clone(), records }
+            }
         }
     }
 

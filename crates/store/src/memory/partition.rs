@@ -16,6 +16,7 @@ use ff_core::message::{Link, Message};
 use ff_core::payload::{Payload, PayloadKey, Slot};
 use ff_core::query::CountKey;
 use ff_core::ready::{Place, ReadyEntry};
+use ff_core::registry::{Record, RecordKey};
 use ff_core::worker::WorkerInstance;
 use ff_core::{CommitId, ExecutionId, InstanceId, LaneName, Ms, PartitionId, ServerId};
 
@@ -48,6 +49,7 @@ pub struct Partition {
     pub(super) links: BTreeMap<PartitionId, Link>,
     pub(super) graphs: Graphs,
     pub(super) mail: Mail,
+    pub(super) registry: BTreeMap<RecordKey, Arc<Record>>,
     pub(super) inbox: BTreeMap<u64, Posted>,
     pub(super) dead_letters: BTreeMap<u64, DeadLetter>,
     pub(super) counts: BTreeMap<CountKey, i64>,
@@ -135,6 +137,11 @@ impl Partition {
         self.links.values()
     }
 
+    /// Records of the registry by kind and id.
+    pub fn registry(&self) -> impl Iterator<Item = &Arc<Record>> {
+        self.registry.values()
+    }
+
     /// Posted rows by number.
     pub fn inbox(&self) -> impl Iterator<Item = &Posted> {
         self.inbox.values()
@@ -185,6 +192,7 @@ impl Partition {
         changes.dedup.into_iter().for_each(|(key, dedup)| self.change_dedup(key, dedup));
         changes.lanes.into_iter().for_each(|(name, lane)| put(&mut self.lanes, name, lane));
         changes.workers.into_iter().for_each(|(id, worker)| put(&mut self.workers, id, worker));
+        changes.registry.into_iter().for_each(|(key, record)| put(&mut self.registry, key, record));
         changes.flows.into_iter().for_each(|(id, flow)| self.graphs.put_flow(id, flow));
         changes.edges.into_iter().for_each(|(key, edge)| self.graphs.put_edge(key, edge));
         self.links.extend(changes.links.into_iter().map(|link| (link.peer, link)));

@@ -10,6 +10,7 @@ use crate::event::Fact;
 use crate::execution::{Execution, State};
 use crate::fold::Folded;
 use crate::query::CountKey;
+use crate::registry::RecordKind;
 use crate::state::Reason;
 use crate::workspace::Workspace;
 
@@ -195,6 +196,17 @@ pub(super) fn check_records(ws: &Workspace, store: &Model) {
             || ws.signing_keys().count() == store.signing_keys.len()
     );
     store.signing_keys.iter().for_each(|(id, key)| assert_eq!(ws.signing_key(*id), Some(key)));
+    for kind in RecordKind::ALL {
+        if let Ok(cached) = ws.records(*kind) {
+            let stored = store.registry.keys().filter(|key| key.kind == *kind).count();
+            assert_eq!(cached.count(), stored, "all records of a kind are known");
+        }
+    }
+    for (key, it) in &store.registry {
+        if let Ok(cached) = ws.record(key) {
+            assert_eq!(cached, Some(it));
+        }
+    }
     for (key, it) in &store.edges {
         if let Ok(cached) = ws.edge(*key) {
             assert_eq!(cached, Some(it));

@@ -22,6 +22,7 @@ use crate::name::LaneName;
 use crate::payload::{Payload, PayloadKey};
 use crate::query::CountKey;
 use crate::ready::Place;
+use crate::registry::{Record, RecordKey};
 use crate::step::{Step, StepKey};
 use crate::stream::{Frame, Stream, Trim};
 use crate::suspension::{Signal, SigningKey, WaitpointEntry, WaitpointId};
@@ -41,6 +42,7 @@ pub(crate) struct Model {
     pub lanes: BTreeMap<LaneName, Arc<Lane>>,
     pub workers: BTreeMap<InstanceId, Arc<WorkerInstance>>,
     pub signing_keys: BTreeMap<u32, Arc<SigningKey>>,
+    pub registry: BTreeMap<RecordKey, Arc<Record>>,
     pub waitpoints: BTreeMap<WaitpointId, WaitpointEntry>,
     pub signals: BTreeMap<(ExecutionId, u32), Signal>,
     pub steps: BTreeMap<(ExecutionId, StepKey), Step>,
@@ -104,6 +106,7 @@ impl Model {
         changes.lanes.into_iter().for_each(|(key, it)| put(&mut self.lanes, key, it));
         changes.workers.into_iter().for_each(|(key, it)| put(&mut self.workers, key, it));
         changes.signing_keys.into_iter().for_each(|(key, it)| put(&mut self.signing_keys, key, it));
+        changes.registry.into_iter().for_each(|(key, it)| put(&mut self.registry, key, it));
         self.apply_mail(changes.waitpoints_removed, changes.waitpoints_added, changes.signals, changes.steps);
         self.apply_streams(changes.streams, &changes.frames_trimmed, changes.frames);
         changes.flows.into_iter().for_each(|(key, it)| put(&mut self.flows, key, it));
@@ -247,6 +250,13 @@ impl Model {
             Ask::DeadLetters { after, limit } => {
                 let letters = self.dead_letters.range((Excluded(*after), Unbounded)).take(*limit);
                 Answer::DeadLetters { after: *after, letters: letters.map(|(_, it)| it.clone()).collect() }
+            }
+            Ask::Registry { kind, id } => {
+                let asked =
+                    |key: &&RecordKey| key.kind == *kind && id.as_ref().is_none_or(|id| *id == key.id);
+                let found = self.registry.iter().filter(|(key, _)| asked(key));
+                let records = found.map(|(_, record)| record.clone()).collect();
+                Answer::Registry { kind: *kind, id: id.clone(), records }
             }
             Ask::Inbox { .. } => unreachable!("no decision asks for it"),
         }

@@ -61,6 +61,7 @@ fn what_a_conflict_leaves(bug: Bug, changes: &Changes) -> Option<Changes> {
     Some(match bug {
         Bug::ConflictWritesExecutions => Changes { executions: changes.executions.clone(), ..none },
         Bug::ConflictWritesEvents => Changes { events: changes.events.clone(), ..none },
+        Bug::ConflictWritesRecords => Changes { registry: changes.registry.clone(), ..none },
         Bug::ConflictTakesRows => Changes { inbox: changes.inbox.clone(), ..none },
         Bug::ConflictMovesCounters => Changes { counts: changes.counts.clone(), ..none },
         _ => return None,

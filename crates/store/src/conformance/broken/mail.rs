@@ -75,7 +75,7 @@ pub fn spoil(before: &Partition, bug: Bug, changes: &mut Changes) {
                 }
             }
         }
-        _ => {}
+        _ => super::registry::spoil(before, bug, changes),
     }
 }
 

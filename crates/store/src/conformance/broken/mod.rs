@@ -6,6 +6,7 @@
 mod commits;
 mod mail;
 mod reads;
+mod registry;
 mod store;
 mod turns;
 
@@ -131,6 +132,13 @@ bugs! {
     WaitpointFilterIgnoresTheName => every_filter_of_waitpoints_is_applied,
     WaitpointFilterIgnoresTheExecution => every_filter_of_waitpoints_is_applied,
     WaitpointScanWithoutBound => a_scan_of_waitpoints_is_bounded,
+    // The registry.
+    RecordNotRemoved => records_of_the_registry_read_back_and_go,
+    RecordNotReplaced => records_of_the_registry_read_back_and_go,
+    RecordsOfAllKinds => records_of_the_registry_read_back_and_go,
+    RecordsOfAllPartitions => records_of_the_registry_read_back_and_go,
+    RecordsInAnyOrder => records_of_a_kind_come_in_the_order_of_their_ids,
+    ConflictWritesRecords => a_conflict_writes_nothing_of_any_table,
     // What is read.
     ReadyIncludesItsStart => ready_entries_come_in_order_and_in_pages,
     ReadySkipsOne => ready_entries_come_in_order_and_in_pages,

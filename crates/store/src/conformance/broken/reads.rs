@@ -135,7 +135,7 @@ fn spoil_answer(state: &MemoryState, bug: Bug, partition: PartitionId, ask: &Ask
         {
             letters.iter_mut().for_each(|letter| letter.posted.options = None);
         }
-        _ => {}
+        (ask, answer) => super::registry::spoil_answer(state, bug, partition, ask, answer),
     }
 }
 

@@ -14,6 +14,7 @@ mod output;
 mod pages;
 mod payloads;
 mod records;
+mod registry;
 mod removal;
 mod sweep;
 mod turns;
@@ -85,6 +86,8 @@ macro_rules! for_each_conformance_case {
             mail::steps_read_back_in_order_and_are_replaced,
             mail::changes_of_streams_and_keys_are_told,
             mail::a_purge_takes_signals_steps_and_output_along,
+            registry::records_of_the_registry_read_back_and_go,
+            registry::records_of_a_kind_come_in_the_order_of_their_ids,
             output::streams_read_back_and_go,
             output::frames_come_in_both_orders_and_in_pages,
             output::frames_are_trimmed_before_others_come,

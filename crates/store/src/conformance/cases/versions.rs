@@ -12,7 +12,7 @@ use ff_core::{CommitId, InstanceId, PartitionId, Route};
 use tokio::sync::Barrier;
 
 use super::super::stand::{SERVER, START, ensure_one};
-use super::super::{Check, Dump, Stand, ensure, ensure_eq, samples};
+use super::super::{Check, Dump, Stand, ensure, ensure_eq, registry_samples, samples};
 use crate::{Commit, Outcome, StoreError, Version, Written};
 
 pub(super) fn committed() -> Outcome {
@@ -38,6 +38,7 @@ pub(super) fn something(stand: &mut Stand, partition: PartitionId, n: u64) -> Ch
     desk.put_link(ff_core::message::Link { peer: PartitionId(0), sent: n, received: n });
     desk.put_payload(PayloadKey { execution: id, slot: Slot::Input }, Payload::json("{}"));
     desk.archive_attempt(id, samples::attempt(1, instance));
+    desk.put_record(registry_samples::token(&format!("tok_{n}"), n as u8));
     desk.take_batch(START)
 }
 

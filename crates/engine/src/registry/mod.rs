@@ -1,0 +1,40 @@
+//! What servers keep: access tokens and webhooks.
+
+mod secret;
+mod tokens;
+mod webhooks;
+
+use std::sync::Arc;
+
+use ff_core::key::Ask;
+use ff_core::registry::{HOME, Record, RecordKind};
+use ff_core::workspace::Answer;
+use ff_core::{Ms, Reply};
+
+pub use secret::AccessSecret;
+pub use tokens::NewToken;
+pub(crate) use tokens::TokenCache;
+
+use crate::engine::{Engine, unavailable};
+use crate::failure::Failure;
+
+impl Engine {
+    /// Records as they are committed, and the store's time.
+    async fn records(
+        &self,
+        kind: RecordKind,
+        id: Option<Box<str>>,
+    ) -> Result<(Vec<Arc<Record>>, Ms), Failure> {
+        let home = HOME.partition(self.store().info().partitions);
+        let loaded = self.store().load(home, vec![Ask::Registry { kind, id }]).await.map_err(unavailable)?;
+        let records = loaded.answers.into_iter().flat_map(|answer| match answer {
+            Answer::Registry { records, .. } => records,
+            _ => Vec::new(),
+        });
+        Ok((records.collect(), loaded.now))
+    }
+}
+
+fn unexpected(reply: &Reply) -> Failure {
+    Failure::Internal(format!("an answer to another question: {reply:?}"))
+}

@@ -1,0 +1,82 @@
+//! Secrets of access tokens: made here, shown once, never stored.
+
+use std::fmt;
+
+use ff_core::registry::SecretHash;
+
+use crate::failure::Failure;
+
+const PREFIX: &str = "ffk_";
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// What the holder of a token shows. Only [`reveal`](Self::reveal) prints it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccessSecret(String);
+
+impl AccessSecret {
+    /// A new one: `ffk_` and 32 random bytes in the alphabet of addresses.
+    pub(super) fn new() -> Result<AccessSecret, Failure> {
+        Ok(AccessSecret::of(&random::<32>()?))
+    }
+
+    fn of(bytes: &[u8]) -> AccessSecret {
+        let mut text = PREFIX.to_owned();
+        for group in bytes.chunks(3) {
+            let mut number = [0; 4];
+            number[1..=group.len()].copy_from_slice(group);
+            let number = u32::from_be_bytes(number);
+            let digits = (0..=group.len()).map(|at| ALPHABET[(number >> (18 - 6 * at) & 63) as usize]);
+            text.extend(digits.map(char::from));
+        }
+        AccessSecret(text)
+    }
+
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn hash(&self) -> SecretHash {
+        SecretHash::of(&self.0)
+    }
+}
+
+impl fmt::Debug for AccessSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AccessSecret")
+    }
+}
+
+/// Bytes that nobody can guess.
+pub(super) fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Failure::Internal(format!("the system gives no random bytes: {error}")))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_as_base64url_without_padding() {
+        for (bytes, text) in [
+            (&[][..], ""),
+            (&[0], "AA"),
+            (&[0xff], "_w"),
+            (&[0xfb, 0xff], "-_8"),
+            (b"any carnal pleas", "YW55IGNhcm5hbCBwbGVhcw"),
+            (&[0; 32], &"A".repeat(43)),
+        ] {
+            assert_eq!(AccessSecret::of(bytes).reveal(), format!("ffk_{text}"));
+        }
+    }
+
+    #[test]
+    fn no_two_are_alike_and_none_prints() {
+        let [a, b] = [AccessSecret::new().unwrap(), AccessSecret::new().unwrap()];
+        assert_ne!(a, b);
+        assert_eq!((a.reveal().len(), format!("{a:?}").as_str()), (47, "AccessSecret"));
+        assert_ne!(a.hash(), b.hash());
+    }
+}

@@ -1,0 +1,78 @@
+//! Webhooks: set, listed, removed, and how far their deliveries have come.
+
+use std::sync::Arc;
+
+use ff_core::Reply;
+use ff_core::commands::{NoteDelivery, RemoveWebhook, SetWebhook};
+use ff_core::registry::{Record, RecordKind, Webhook};
+use ff_core::rejection::Invalid;
+
+use super::unexpected;
+use crate::cursor::Cursor;
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::subscription::{EventFilter, Start, SubscribeError};
+
+impl Engine {
+    /// Makes or changes a webhook. A new one begins with what happens from now on, unless the command says where.
+    pub async fn set_webhook(&self, mut command: SetWebhook) -> Result<Arc<Webhook>, Failure> {
+        match &command.begin {
+            Some(cursor) => drop(cursor.parse::<Cursor>().map_err(bad_begin)?),
+            None if self.webhook(&command.id).await?.is_none() => {
+                let subscription = self.subscribe(EventFilter::default(), Start::Now).await;
+                command.begin = Some(subscription.map_err(failed)?.cursor().to_string().into());
+            }
+            None => {}
+        }
+        webhook(self.execute(command).await?)
+    }
+
+    /// All webhooks in the order of their ids.
+    pub async fn webhooks(&self) -> Result<Vec<Arc<Webhook>>, Failure> {
+        self.read_webhooks(None).await
+    }
+
+    pub async fn webhook(&self, id: &str) -> Result<Option<Arc<Webhook>>, Failure> {
+        Ok(self.read_webhooks(Some(id)).await?.pop())
+    }
+
+    async fn read_webhooks(&self, id: Option<&str>) -> Result<Vec<Arc<Webhook>>, Failure> {
+        let (records, _) = self.records(RecordKind::Webhook, id.map(Into::into)).await?;
+        let webhooks = records.iter().filter_map(|record| match &**record {
+            Record::Webhook(webhook) => Some(Arc::new(webhook.clone())),
+            Record::Token(_) => None,
+        });
+        Ok(webhooks.collect())
+    }
+
+    pub async fn remove_webhook(&self, id: &str, actor: &str, cause: &str) -> Result<(), Failure> {
+        let command = RemoveWebhook { id: id.into(), actor: actor.into(), cause: cause.into() };
+        match self.execute(command).await? {
+            Reply::Removed => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Notes what became of a delivery and tells where the webhook stands after it.
+    pub async fn note_delivery(&self, command: NoteDelivery) -> Result<Arc<Webhook>, Failure> {
+        webhook(self.execute(command).await?)
+    }
+}
+
+fn webhook(reply: Reply) -> Result<Arc<Webhook>, Failure> {
+    match reply {
+        Reply::Webhook(webhook) => Ok(webhook),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn bad_begin(error: crate::cursor::BadCursor) -> Failure {
+    Failure::Rejected(Invalid::new("begin", error.to_string()).into())
+}
+
+fn failed(error: SubscribeError) -> Failure {
+    match error {
+        SubscribeError::Store(error) => crate::engine::unavailable(error),
+        SubscribeError::Cursor(error) => bad_begin(error),
+    }
+}

@@ -1,0 +1,60 @@
+//! What random programs do with the registry.
+
+use ff_core::commands::{self, Command, Sent};
+use ff_core::registry::{HOME, Role, SecretHash};
+use ff_core::suspension::token::Secret;
+use ff_core::{Namespace, PartitionId};
+
+use super::{Program, by};
+use crate::conformance::samples;
+
+const IDS: [&str; 4] = ["a", "b-c", "d_1", "0"];
+
+impl Program {
+    pub(super) fn about_registry(&mut self, partition: PartitionId) -> Option<Command> {
+        if HOME.partition(self.partitions) != partition {
+            return None;
+        }
+        let id: Box<str> = IDS[self.dice.below(4)].into();
+        let number = self.dice.below(4) as u8;
+        let (actor, cause) = by();
+        Some(match self.dice.below(8) {
+            0..=2 => commands::CreateToken {
+                id,
+                name: samples::ODD.replace(char::is_control, "").into(),
+                hash: SecretHash([number; 32]),
+                role: Role::ALL[self.dice.below(4)],
+                namespaces: vec![Namespace::default(); self.dice.below(2)],
+                see_payloads: self.dice.below(2) == 0,
+                expires_in_ms: (self.dice.below(2) == 0).then_some(1),
+                actor,
+                cause,
+            }
+            .into(),
+            3 => commands::RevokeToken { id, actor, cause }.into(),
+            4 | 5 => commands::SetWebhook {
+                id,
+                url: format!("https://example.test/{number}").into(),
+                secret: Some(Secret([number; 32])),
+                families: Vec::new(),
+                namespace: (self.dice.below(2) == 0).then(Namespace::default),
+                lane: None,
+                facts: Vec::new(),
+                paused: self.dice.below(3) == 0,
+                begin: None,
+                actor,
+                cause,
+            }
+            .into(),
+            6 => commands::RemoveWebhook { id, actor, cause }.into(),
+            _ => self.note_delivery(id),
+        })
+    }
+
+    fn note_delivery(&mut self, webhook: Box<str>) -> Command {
+        let number = 1 + self.dice.below(2) as u64;
+        let sent = Sent { number, events: 1, status: Some(500), error: None, took_ms: 1 };
+        let sent = (self.dice.below(4) > 0).then_some(sent);
+        commands::NoteDelivery { webhook, from: None, to: "c1.1".into(), sent, seed: self.dice.roll() }.into()
+    }
+}
