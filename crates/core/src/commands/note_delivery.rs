@@ -50,7 +50,9 @@ impl NoteDelivery {
         let known = match ws.record(&RecordKey::webhook(&self.webhook))?.map(|it| &**it) {
             Some(Record::Webhook(webhook)) => webhook,
             _ => {
-                return Err(Rejection::NotFound { what: "webhook".into(), id: self.webhook.to_string() }.into());
+                return Err(
+                    Rejection::NotFound { what: "webhook".into(), id: self.webhook.to_string() }.into()
+                );
             }
         };
         if self.is_noted(known) {

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use ff_core::base64;
 use ff_core::registry::SecretHash;
 
 use crate::failure::Failure;
 
 const PREFIX: &str = "ffk_";
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// What the holder of a token shows. Only [`reveal`](Self::reveal) prints it.
 #[derive(Clone, PartialEq, Eq)]
@@ -20,15 +20,8 @@ impl AccessSecret {
     }
 
     fn of(bytes: &[u8]) -> AccessSecret {
-        let mut text = PREFIX.to_owned();
-        for group in bytes.chunks(3) {
-            let mut number = [0; 4];
-            number[1..=group.len()].copy_from_slice(group);
-            let number = u32::from_be_bytes(number);
-            let digits = (0..=group.len()).map(|at| ALPHABET[(number >> (18 - 6 * at) & 63) as usize]);
-            text.extend(digits.map(char::from));
-        }
-        AccessSecret(text)
+        let text = base64::encode(bytes).replace('+', "-").replace('/', "_");
+        AccessSecret(format!("{PREFIX}{}", text.trim_end_matches('=')))
     }
 
     pub fn reveal(&self) -> &str {

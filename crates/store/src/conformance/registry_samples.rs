@@ -46,7 +46,7 @@ pub fn webhook(id: &str, number: u8) -> Record {
         at: START + number as i64,
         cursor: format!("c1.{number}").into(),
         events: 3,
-        status: (number % 2 == 0).then_some(503),
+        status: number.is_multiple_of(2).then_some(503),
         error: (number % 2 == 1).then(|| ODD.into()),
         took_ms: 12,
         attempt: 2,
