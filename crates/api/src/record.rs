@@ -75,7 +75,8 @@ records! {
     Executions { executions: Vec<Execution>, next: Option<ExecutionId> }
     Attempts { attempts: Vec<Attempt> }
     Counts { counts: Vec<(CountKey, u64)> }
-    FlowRecord { flow: Arc<Flow>, ended: bool }
+    /// A flow, and its result if it has ended.
+    FlowEnded { flow: Arc<Flow>, ended: bool, result: Option<Payload> }
     Flows { flows: Vec<Flow>, next: Option<FlowId> }
     FlowMembers { flow: Arc<Flow>, members: Vec<Arc<Execution>>, next: Option<u64> }
     FlowGraph { flow: Arc<Flow>, members: Vec<Arc<Execution>>, edges: Vec<Arc<Edge>>, more: bool }

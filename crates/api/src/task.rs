@@ -212,7 +212,7 @@ request! {
 }
 
 impl StepDoc {
-    fn place(&self) -> Result<StepPlace, Invalid> {
+    pub fn place(&self) -> Result<StepPlace, Invalid> {
         let key = StepKey { name: StepName::parse(&self.name)?, occurrence: self.occurrence };
         Ok(StepPlace { key, number: self.number })
     }

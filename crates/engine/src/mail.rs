@@ -63,6 +63,32 @@ impl Engine {
         text.parse::<Token>().map(To::Token).map_err(|_| Failure::Rejected(Rejection::TokenRefused))
     }
 
+    /// What a token is good for, without using it: the execution, and the waitpoint if it still takes signals.
+    pub async fn look_at_token(&self, text: &str) -> Result<(Arc<Execution>, Option<Waitpoint>), Failure> {
+        let refused = || Failure::Rejected(Rejection::TokenRefused);
+        let token: Token = text.parse().map_err(|_| refused())?;
+        let id = token.waitpoint.execution;
+        let partition = id.route().partition(self.store().info().partitions);
+        let asks = vec![Ask::Record(Key::Execution(id)), Ask::Opening];
+        let loaded = self.store().load(partition, asks).await.map_err(unavailable)?;
+        let (mut execution, mut key) = (None, None);
+        for answer in loaded.answers {
+            match answer {
+                Answer::Execution(_, found) => execution = found,
+                Answer::Opening(opening) => {
+                    key = opening.signing_keys.iter().find(|key| key.id == token.key).cloned();
+                }
+                _ => {}
+            }
+        }
+        let execution = execution.ok_or_else(refused)?;
+        if !token_is_good(&execution, key.as_deref(), &token, loaded.now) {
+            return Err(refused());
+        }
+        let waitpoint = execution.mailbox().and_then(|it| it.waitpoint(token.waitpoint.number)).cloned();
+        Ok((execution, waitpoint))
+    }
+
     /// Sees to it that there is a key to sign tokens with.
     async fn ensure_key(&self) -> Result<(), Failure> {
         if self.has_key() {

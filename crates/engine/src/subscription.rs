@@ -124,12 +124,8 @@ impl Subscription {
     /// The next event, as soon as there is one. Safe to drop and call again: nothing is lost.
     pub async fn next(&mut self) -> Item {
         loop {
-            while let Some((partition, event)) = self.buffer.pop_front() {
-                self.cursor.next[partition.index()] = event.number + 1;
-                if self.filter.matches(&event) {
-                    let cursor = self.cursor.clone();
-                    return Item::Event { event: Box::new(event), partition, cursor };
-                }
+            if let Some(item) = self.buffered() {
+                return item;
             }
             // Ask to be woken before looking, so that nothing falls between.
             let shared = self.shared.clone();
@@ -149,6 +145,34 @@ impl Subscription {
                 }
             }
         }
+    }
+
+    /// The next event that is there already.
+    pub async fn next_now(&mut self) -> Option<Item> {
+        loop {
+            if let Some(item) = self.buffered() {
+                return Some(item);
+            }
+            match self.fill().await {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => {
+                    return Some(Item::Interrupted { error: error.to_string(), cursor: self.cursor.clone() });
+                }
+            }
+        }
+    }
+
+    /// The next event that was read and matches; others move the cursor.
+    fn buffered(&mut self) -> Option<Item> {
+        while let Some((partition, event)) = self.buffer.pop_front() {
+            self.cursor.next[partition.index()] = event.number + 1;
+            if self.filter.matches(&event) {
+                let cursor = self.cursor.clone();
+                return Some(Item::Event { event: Box::new(event), partition, cursor });
+            }
+        }
+        None
     }
 
     /// Reads the next events of the first partition that has some.

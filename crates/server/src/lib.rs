@@ -1,1 +1,24 @@
 //! FlowFabric over HTTP: routes, authentication, live streams, and what operators look at.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | settings and what is refused at start | [`config`] |
+//! | sockets, TLS, limits, shutdown | [`listen`] |
+//! | who calls, and what the caller may do | [`access`] |
+//! | what is read from a request, what is answered | [`body`], [`answer`] |
+//! | one file per family of routes | [`routes`] |
+//! | tasks that were handed out and not confirmed | [`claims`] |
+
+pub mod access;
+pub mod answer;
+pub mod app;
+pub mod body;
+pub mod claims;
+pub mod config;
+pub mod listen;
+pub mod routes;
+mod stream;
+
+pub use config::{Config, ConfigError, Tls};
+pub use listen::{Running, Stopped, start};
+pub use routes::openapi;

@@ -89,7 +89,7 @@ pub use resume::Resume;
 pub use revoke::Revoke;
 pub use revoke_token::RevokeToken;
 pub use rotate_key::RotateKey;
-pub use send_signal::{SendSignal, To};
+pub use send_signal::{SendSignal, To, token_is_good};
 pub use set_lane::SetLane;
 pub use set_priority::SetPriority;
 pub use set_webhook::SetWebhook;

@@ -171,30 +171,31 @@ impl SendSignal {
         let Some(execution) = ws.execution(token.waitpoint.execution)? else {
             return Err(Rejection::TokenRefused.into());
         };
-        if self.is_good(ws, execution, token, now) {
+        if token_is_good(execution, ws.signing_key(token.key).map(|it| &**it), token, now) {
             Ok(execution.clone())
         } else {
             Err(Rejection::TokenRefused.into())
         }
     }
 
-    fn is_good(&self, ws: &Workspace, execution: &Execution, token: &Token, now: Ms) -> bool {
-        let number = token.waitpoint.number;
-        let open = execution.mailbox().and_then(|mailbox| {
-            let open = mailbox.waitpoint(number).map(|it| (it.expires_at, it.digest));
-            let closed = || mailbox.closed.iter().find(|it| it.number == number);
-            open.or_else(|| closed().map(|it| (it.expires_at, it.digest)))
-        });
-        let key = ws.signing_key(token.key).filter(|key| key.retires_at.is_none_or(|at| now < at));
-        let (Some((expires_at, digest)), Some(key)) = (open, key) else { return false };
-        let verified = claims(execution, number, expires_at, digest).verify(key, token);
-        verified && expires_at.is_none_or(|at| now < at)
-    }
-
     fn dedup_key(&self, execution: &Execution) -> Option<DedupKey> {
         let key = self.key.as_deref()?;
         Some(DedupKey::of_signal(execution.spec.namespace.clone(), execution.id, key))
     }
+}
+
+/// Whether a token speaks for a waitpoint of an execution, open or closed, under the key it names.
+pub fn token_is_good(execution: &Execution, key: Option<&SigningKey>, token: &Token, now: Ms) -> bool {
+    let number = token.waitpoint.number;
+    let known = execution.mailbox().and_then(|mailbox| {
+        let open = mailbox.waitpoint(number).map(|it| (it.expires_at, it.digest));
+        let closed = || mailbox.closed.iter().find(|it| it.number == number);
+        open.or_else(|| closed().map(|it| (it.expires_at, it.digest)))
+    });
+    let key = key.filter(|key| key.retires_at.is_none_or(|at| now < at));
+    let (Some((expires_at, digest)), Some(key)) = (known, key) else { return false };
+    let verified = claims(execution, number, expires_at, digest).verify(key, token);
+    verified && expires_at.is_none_or(|at| now < at)
 }
 
 #[cfg(test)]

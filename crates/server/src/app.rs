@@ -1,0 +1,147 @@
+//! What all routes share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use ff_api::Problem;
+use ff_api::flow::Making;
+use ff_core::limits::Limits;
+use ff_core::{Command, Execution, ExecutionId, Flow, FlowId, Ms, Rejection, Reply};
+use ff_engine::{Engine, Failure};
+use tokio::sync::watch;
+
+use crate::access::Caller;
+use crate::claims::Claims;
+use crate::config::Config;
+
+/// The longest that anything may be waited for in one request.
+pub const WAIT_MAX: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub struct App {
+    pub engine: Engine,
+    pub config: Config,
+    pub claims: Claims,
+    /// True from when the server was asked to stop.
+    pub stopping: watch::Receiver<bool>,
+    pub live: Live,
+}
+
+/// How many requests are open that may stay so for long.
+#[derive(Debug, Default)]
+pub struct Live {
+    pub long_polls: AtomicUsize,
+    pub streams: AtomicUsize,
+}
+
+pub type Shared = Arc<App>;
+
+impl App {
+    pub fn now(&self) -> Ms {
+        self.config.clock.now()
+    }
+
+    /// Carries out one command.
+    pub async fn run(&self, command: impl Into<Command>) -> Result<Reply, Problem> {
+        self.engine.execute(command).await.map_err(problem)
+    }
+
+    /// Waits for something, but no longer than `wait`, and not once the server stops.
+    pub async fn wait_for<T>(&self, wait: Duration, what: impl Future<Output = T>) -> Option<T> {
+        let mut stopping = self.stopping.clone();
+        let _open = Counted::new(&self.live.long_polls);
+        tokio::select! {
+            biased;
+            value = what => Some(value),
+            () = tokio::time::sleep(wait) => None,
+            _ = stopping.wait_for(|stopping| *stopping) => None,
+        }
+    }
+
+    /// An execution that the caller may see. What it may not see is not there.
+    pub async fn execution(&self, caller: &Caller, id: ExecutionId) -> Result<Arc<Execution>, Problem> {
+        let found = self.engine.get(id).await.map_err(problem)?;
+        found
+            .filter(|it| caller.sees(&it.spec.namespace))
+            .ok_or_else(|| not_found("execution", id.to_string()))
+    }
+
+    /// Checks that the caller may touch an execution; free of cost if it may touch all.
+    pub async fn check_execution(&self, caller: &Caller, id: ExecutionId) -> Result<(), Problem> {
+        if caller.sees_all() {
+            return Ok(());
+        }
+        self.execution(caller, id).await.map(drop)
+    }
+
+    pub async fn flow(&self, caller: &Caller, id: FlowId) -> Result<Arc<Flow>, Problem> {
+        let found = self.engine.flow(id).await.map_err(problem)?;
+        found
+            .filter(|it| caller.sees(&it.spec.namespace))
+            .ok_or_else(|| not_found("flow", id.to_string()))
+    }
+
+    pub async fn check_flow(&self, caller: &Caller, id: FlowId) -> Result<(), Problem> {
+        if caller.sees_all() {
+            return Ok(());
+        }
+        self.flow(caller, id).await.map(drop)
+    }
+}
+
+impl Making for App {
+    fn limits(&self) -> &Limits {
+        self.engine.limits()
+    }
+
+    fn member(&self, flow: FlowId) -> ExecutionId {
+        self.engine.new_member_id(self.now(), flow)
+    }
+
+    fn child(&self, flow: FlowId) -> FlowId {
+        self.engine.new_child_id(self.now(), flow)
+    }
+}
+
+/// Counts something for as long as it lives.
+pub struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    pub fn new(count: &'a AtomicUsize) -> Counted<'a> {
+        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Counted(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+pub fn not_found(what: &'static str, id: String) -> Problem {
+    Problem::from(&Rejection::NotFound { what: what.into(), id })
+}
+
+/// What went wrong, told to the outside: nothing of the inside leaks.
+pub fn problem(failure: Failure) -> Problem {
+    let (status, title) = match &failure {
+        Failure::Rejected(rejection) => return Problem::from(rejection),
+        Failure::Busy { .. } => (429, "Too much is waiting"),
+        Failure::Unavailable(error) => {
+            tracing::warn!(%error, "the store is unavailable");
+            let detail = "the store cannot be reached at the moment; nothing was changed, try again";
+            return Problem::new(503, failure.code(), "Unavailable", detail).retryable();
+        }
+        Failure::OutcomeUnknown => (504, "Outcome unknown"),
+        Failure::Internal(error) => {
+            tracing::error!(%error, "a command failed inside");
+            let detail = "something is wrong inside the server; nothing was changed, its log says more";
+            return Problem::new(500, failure.code(), "Internal error", detail);
+        }
+        Failure::ShuttingDown => (503, "Shutting down"),
+    };
+    let told = Problem::new(status, failure.code(), title, failure.to_string());
+    if failure.is_retryable() { told.retryable() } else { told }
+}

@@ -1,0 +1,105 @@
+//! Tasks that were handed out over HTTP and that their worker has not confirmed to have.
+//!
+//! An answer can be lost on its way. A claim therefore carries a number: the same number again gives the same tasks, the
+//! next number says that they arrived. What nobody confirms in time is given back, and costs no attempt.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ff_core::commands::Release;
+use ff_core::execution::Fence;
+use ff_core::{ExecutionId, InstanceId};
+use ff_engine::{Engine, Task};
+
+/// How long a worker may take to confirm.
+pub const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
+
+/// The claims of all workers of this server.
+#[derive(Debug, Default)]
+pub struct Claims(Mutex<HashMap<InstanceId, Arc<Claimant>>>);
+
+/// The claims of one worker.
+#[derive(Debug, Default)]
+pub struct Claimant {
+    /// One claim at a time: a repeated one waits for the first to end.
+    pub turn: tokio::sync::Mutex<()>,
+    handed: Mutex<Handed>,
+}
+
+#[derive(Debug, Default)]
+struct Handed {
+    poll: Option<u64>,
+    tasks: Arc<Vec<Task>>,
+    unconfirmed: HashMap<ExecutionId, Fence>,
+}
+
+impl Claims {
+    pub fn of(&self, instance: InstanceId) -> Arc<Claimant> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(instance).or_default().clone()
+    }
+
+    /// A worker that has gone.
+    pub fn forget(&self, instance: InstanceId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&instance);
+    }
+
+    /// The worker speaks of these tasks, so it has them.
+    pub fn confirm(&self, instance: InstanceId, executions: impl IntoIterator<Item = ExecutionId>) {
+        let claimant = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&instance).cloned();
+        let Some(claimant) = claimant else { return };
+        let mut handed = claimant.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        for execution in executions {
+            handed.unconfirmed.remove(&execution);
+        }
+    }
+}
+
+impl Claimant {
+    /// The answer to a claim that was answered before; any other number confirms what was handed out.
+    pub fn earlier(&self, poll: u64) -> Option<Arc<Vec<Task>>> {
+        let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        if handed.poll == Some(poll) {
+            return Some(handed.tasks.clone());
+        }
+        handed.unconfirmed.clear();
+        handed.poll = None;
+        None
+    }
+
+    /// Keeps what is handed out until it is confirmed, and gives it back otherwise.
+    pub fn hand_out(self: &Arc<Self>, engine: &Engine, poll: u64, tasks: Vec<Task>) -> Arc<Vec<Task>> {
+        let tasks = Arc::new(tasks);
+        let fences: HashMap<ExecutionId, Fence> =
+            tasks.iter().map(|task| (task.execution.id, task.execution.fence())).collect();
+        {
+            let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+            *handed = Handed { poll: Some(poll), tasks: tasks.clone(), unconfirmed: fences };
+        }
+        if !tasks.is_empty() {
+            let (claimant, engine) = (self.clone(), engine.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(CONFIRM_WITHIN).await;
+                claimant.give_back(&engine, poll).await;
+            });
+        }
+        tasks
+    }
+
+    async fn give_back(&self, engine: &Engine, poll: u64) {
+        let lost: Vec<Fence> = {
+            let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+            if handed.poll != Some(poll) || handed.unconfirmed.is_empty() {
+                return;
+            }
+            // Asked again, this claim would now get tasks it no longer has.
+            (handed.poll, handed.tasks) = (None, Arc::default());
+            handed.unconfirmed.drain().map(|(_, fence)| fence).collect()
+        };
+        tracing::info!(count = lost.len(), "tasks were not confirmed by their worker and are given back");
+        let releases = lost.into_iter().map(|fence| Release { fence }.into()).collect();
+        // One that has ended or been lost meanwhile refuses, which is as good.
+        let _ = engine.execute_all(releases).await;
+    }
+}

@@ -1,0 +1,171 @@
+//! Sockets: accepting, TLS, limits, and stopping without losing anybody.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::connect_info::ConnectInfo;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt as _;
+
+use ff_engine::Engine;
+
+use crate::app::{App, Live};
+use crate::claims::Claims;
+use crate::config::{Config, ConfigError, Tls};
+use crate::routes;
+
+/// How many bytes the head of a request may have.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// How many headers it may have.
+const HEADERS_MAX: usize = 100;
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Running {
+    /// Where it really listens, also if port 0 was asked for.
+    pub address: SocketAddr,
+    app: Arc<App>,
+    stop: watch::Sender<bool>,
+    done: oneshot::Receiver<Stopped>,
+}
+
+/// What a server left when it stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Every connection ended by itself within the grace.
+    pub drained: bool,
+}
+
+impl Running {
+    /// Asks it to stop: `/readyz` turns, long polls are answered, no connection is accepted; requests that run may end.
+    pub async fn stop(self) -> Stopped {
+        let _ = self.stop.send(true);
+        self.done.await.unwrap_or(Stopped { drained: false })
+    }
+
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+}
+
+/// Starts a server on an engine.
+///
+/// # Errors
+/// The settings do not go together, the certificate cannot be read, or the address is taken.
+pub async fn start(engine: Engine, config: Config) -> Result<Running, ConfigError> {
+    config.check()?;
+    let tls = config.tls.as_ref().map(acceptor).transpose()?;
+    let failed = |error| ConfigError::Listen { address: config.address, error };
+    let listener = TcpListener::bind(config.address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    let (stop, stopping) = watch::channel(false);
+    let (finished, done) = oneshot::channel();
+    let app = Arc::new(App { engine, config, claims: Claims::default(), stopping, live: Live::default() });
+    let router = routes::router(app.clone());
+    let accepting = Accepting { listener, tls, router, app: app.clone() };
+    tokio::spawn(async move {
+        let _ = finished.send(accepting.run().await);
+    });
+    Ok(Running { address, app, stop, done })
+}
+
+fn acceptor(tls: &Tls) -> Result<TlsAcceptor, ConfigError> {
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let problem = |file: &std::path::Path, problem: String| ConfigError::Tls { file: file.to_owned(), problem };
+    let certificates = CertificateDer::pem_file_iter(&tls.certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| problem(&tls.certificate, format!("no certificate can be read: {error}")))?;
+    let key = PrivateKeyDer::from_pem_file(&tls.key)
+        .map_err(|error| problem(&tls.key, format!("no private key can be read: {error}")))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
+        .map_err(|error| problem(&tls.certificate, format!("does not work with its key: {error}")))?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+struct Accepting {
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    app: Arc<App>,
+}
+
+impl Accepting {
+    async fn run(self) -> Stopped {
+        let graceful = GracefulShutdown::new();
+        let room = Arc::new(Semaphore::new(self.app.config.connections_max));
+        let mut stopping = self.app.stopping.clone();
+        loop {
+            let permit = tokio::select! {
+                biased;
+                _ = stopping.wait_for(|stopping| *stopping) => break,
+                permit = room.clone().acquire_owned() => permit,
+            };
+            let accepted = tokio::select! {
+                biased;
+                _ = stopping.wait_for(|stopping| *stopping) => break,
+                accepted = self.listener.accept() => accepted,
+            };
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of descriptors, or a caller that has gone already: the next may work.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let (router, watcher) = (self.router.clone(), graceful.watcher());
+            let (tls, read_timeout) = (self.tls.clone(), self.app.config.read_timeout);
+            tokio::spawn(async move {
+                let _permit = permit;
+                let _ = stream.set_nodelay(true);
+                match tls {
+                    None => serve(stream, peer, router, watcher, read_timeout).await,
+                    Some(tls) => match tokio::time::timeout(read_timeout, tls.accept(stream)).await {
+                        Ok(Ok(stream)) => serve::<tokio_rustls::server::TlsStream<TcpStream>>(stream, peer, router, watcher, read_timeout).await,
+                        Ok(Err(error)) => tracing::debug!(%error, %peer, "no TLS"),
+                        Err(_) => tracing::debug!(%peer, "TLS took too long"),
+                    },
+                }
+            });
+        }
+        drop(self.listener);
+        let drained = tokio::time::timeout(self.app.config.grace, graceful.shutdown()).await.is_ok();
+        Stopped { drained }
+    }
+}
+
+async fn serve<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: IO,
+    peer: SocketAddr,
+    router: Router,
+    watcher: hyper_util::server::graceful::Watcher,
+    read_timeout: Duration,
+) {
+    let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(peer));
+        router.clone().oneshot(request.map(axum::body::Body::new))
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(read_timeout)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .half_close(false)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, %peer, "a connection ended badly");
+    }
+}

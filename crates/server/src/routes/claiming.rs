@@ -1,0 +1,175 @@
+//! How workers get tasks and keep them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+use ff_api::record::{self, BeatRecord, Renewed, TaskRecord};
+use ff_api::task::Task as TaskDoc;
+use ff_api::time::{Span, Time};
+use ff_api::worker::{Beat, Beating, Claimed, Claiming, RenewedLease};
+use ff_api::Problem;
+use ff_core::commands::{Heartbeat, Poll};
+use ff_core::execution::Fence;
+use ff_core::{ExecutionId, InstanceId, Reply};
+use ff_engine::Task;
+
+use crate::access::{Caller, May};
+use crate::answer::{Problems, Refusal, Wants, odd_reply};
+use crate::app::{Shared, WAIT_MAX, problem};
+use crate::body::{Body, Path};
+
+/// How many tasks one claim hands out at most.
+const TASKS_MAX: u32 = 1_000;
+
+/// Claim tasks; waits for the first if there are none.
+#[utoipa::path(
+    post, path = "/v1/workers/{id}/claim", tag = "workers", request_body = Claiming,
+    params(("id" = uuid::Uuid, Path)),
+    responses((status = 200, description = "The tasks; none if there was nothing in time", body = Claimed), Problems)
+)]
+pub async fn claim(
+    State(app): State<Shared>,
+    caller: Caller,
+    wants: Wants,
+    Path(id): Path<InstanceId>,
+    Body(it): Body<Claiming>,
+) -> Result<Response, Refusal> {
+    caller.may(May::Work)?;
+    let max = match it.max.unwrap_or(1) {
+        max @ 1..=TASKS_MAX => max as usize,
+        max => {
+            return Err(Problem::invalid("max", format!("is {max}; allowed are 1 to {TASKS_MAX}")).into());
+        }
+    };
+    let wait = patience(it.wait_ms)?;
+    let poll = Arc::new(narrowed(it.poll(id)?, &caller)?);
+    let Some(number) = it.poll else {
+        let tasks = claimed(&app, poll, max, wait).await?;
+        return Ok(answer(wants, &tasks));
+    };
+    let claimant = app.claims.of(id);
+    // Whoever asks for the same again waits here until the first answer is known.
+    let _turn = claimant.turn.lock().await;
+    if let Some(tasks) = claimant.earlier(number) {
+        return Ok(answer(wants, &tasks));
+    }
+    let tasks = claimed(&app, poll, max, wait).await?;
+    let tasks = claimant.hand_out(&app.engine, number, tasks);
+    Ok(answer(wants, &tasks))
+}
+
+async fn claimed(app: &Shared, poll: Arc<Poll>, max: usize, wait: Duration) -> Result<Vec<Task>, Refusal> {
+    // The engine ends the wait; a server that stops ends it earlier, and what was claimed meanwhile goes back.
+    let polling = app.engine.poll(poll, max, wait);
+    Ok(app.wait_for(wait + Duration::from_secs(5), polling).await.transpose()?.unwrap_or_default())
+}
+
+/// A poll that sees what its token lets it see.
+fn narrowed(mut poll: Poll, caller: &Caller) -> Result<Poll, Problem> {
+    for namespace in &poll.namespaces {
+        caller.may_in(namespace)?;
+    }
+    if poll.namespaces.is_empty() {
+        poll.namespaces = caller.namespaces().to_vec();
+    }
+    Ok(poll)
+}
+
+fn patience(wait: Option<Span>) -> Result<Duration, Refusal> {
+    match wait.map_or(0, |it| it.0) {
+        ms if ms < 0 => Err(Problem::invalid("wait_ms", format!("is {ms}; allowed are 0 and more")).into()),
+        ms => Ok(Duration::from_millis(ms.unsigned_abs()).min(WAIT_MAX)),
+    }
+}
+
+fn answer(wants: Wants, tasks: &[Task]) -> Response {
+    wants.answer(
+        || Claimed {
+            tasks: tasks.iter().map(|it| TaskDoc::of(&it.execution, &it.input, &it.steps, &it.signals)).collect(),
+        },
+        || record::Tasks {
+            tasks: tasks
+                .iter()
+                .map(|it| TaskRecord {
+                    execution: it.execution.clone(),
+                    input: it.input.clone(),
+                    steps: it.steps.clone(),
+                    signals: it.signals.clone(),
+                })
+                .collect(),
+        },
+    )
+}
+
+/// Show that a worker lives, renew its leases, and hear of cancels.
+#[utoipa::path(
+    post, path = "/v1/workers/{id}/heartbeat", tag = "workers", request_body = Beating,
+    params(("id" = uuid::Uuid, Path)),
+    responses((status = 200, description = "What became of the leases", body = Beat), Problems)
+)]
+pub async fn heartbeat(
+    State(app): State<Shared>,
+    caller: Caller,
+    wants: Wants,
+    Path(id): Path<InstanceId>,
+    Body(it): Body<Beating>,
+) -> Result<Response, Refusal> {
+    caller.may(May::Work)?;
+    super::batch::check(&app, "leases", it.leases.len())?;
+    let wait = patience(it.wait_ms)?;
+    let fences: Vec<Fence> = it.leases.into_iter().map(Into::into).collect();
+    for fence in &fences {
+        app.check_execution(&caller, fence.execution).await?;
+    }
+    app.claims.confirm(id, fences.iter().map(|fence| fence.execution));
+    // Watched before anything is renewed, so that nothing falls between.
+    let mut disturbed = (!wait.is_zero()).then(|| app.engine.watch_leases(id));
+    let mode = match app.run(Heartbeat { instance: id }).await? {
+        Reply::Worker { mode, .. } => mode.word().to_owned(),
+        reply => return Err(odd_reply(&reply).into()),
+    };
+    let mut leases = app.engine.renew(fences.clone()).await;
+    let mut news = Vec::<ExecutionId>::new();
+    let asked_to_act = leases.iter().any(|it| !matches!(it, Ok(renewal) if renewal.cancel.is_none()));
+    if let Some(disturbed) = disturbed.as_mut().filter(|_| !asked_to_act) {
+        news.extend(app.wait_for(wait, disturbed.recv()).await.flatten());
+        while let Ok(more) = disturbed.try_recv() {
+            news.push(more);
+        }
+        // What is known by now is told at once.
+        if fences.iter().any(|fence| news.contains(&fence.execution)) {
+            leases = app.engine.renew(fences.clone()).await;
+        }
+    }
+    let leases: Vec<_> = leases.into_iter().map(|it| it.map_err(problem)).collect();
+    let lease = |(fence, renewal): (&Fence, &Result<_, Problem>)| {
+        let renewal: &Result<ff_core::reply::Renewal, Problem> = renewal;
+        let until = renewal.as_ref().ok();
+        RenewedLease {
+            execution: fence.execution,
+            expires_at: until.map(|it| Time(it.expires_at)),
+            cancel: until.and_then(|it| it.cancel.as_ref()).map(Into::into),
+            problem: renewal.as_ref().err().cloned(),
+        }
+    };
+    Ok(wants.answer(
+        || Beat {
+            mode: mode.clone(),
+            leases: fences.iter().zip(&leases).map(lease).collect(),
+            disturbed: news.clone(),
+        },
+        || BeatRecord {
+            mode: mode.clone(),
+            leases: leases
+                .iter()
+                .map(|it| match it {
+                    Ok(renewal) => Renewed::Until(renewal.clone()),
+                    Err(problem) => Renewed::Refused(problem.clone()),
+                })
+                .collect(),
+            disturbed: news.clone(),
+        },
+    ))
+}

@@ -1,0 +1,326 @@
+//! Flows: handing them in, and looking at them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use ff_api::fields::word;
+use ff_api::flow::{
+    EdgeDoc, EdgePageDoc, FlowChanged, FlowDescriptionDoc, FlowDoc, FlowPage, FlowRequest, FlowResultDoc,
+    GraphDoc, MemberDoc,
+};
+use ff_api::{Problem, payload, record};
+use ff_core::commands::NewNode;
+use ff_core::flow::{EdgeKey, FlowState};
+use ff_core::name::{Kind, Namespace};
+use ff_core::query::{FlowFilter, FlowPageAsk};
+use ff_core::{ExecutionId, FlowId, Reply};
+use ff_engine::flows::Direction;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::executions::{Waiting, order};
+use super::{page_limit, wait};
+use crate::access::{Caller, May};
+use crate::answer::{Problems, Refusal, Wants, odd_reply};
+use crate::app::{Shared, not_found};
+use crate::body::{Body, Path, Query};
+
+const SCAN_MAX: usize = 10_000;
+
+/// The most members that a graph is drawn of.
+const GRAPH_MAX: usize = 10_000;
+
+/// Create a flow, with its first nodes and edges.
+#[utoipa::path(
+    post, path = "/v1/flows", tag = "flows", request_body = FlowRequest,
+    responses((status = 201, description = "Created", body = FlowChanged),
+              (status = 200, description = "It was there before", body = FlowChanged), Problems)
+)]
+pub async fn create(
+    State(app): State<Shared>,
+    caller: Caller,
+    wants: Wants,
+    Body(request): Body<FlowRequest>,
+) -> Result<Response, Refusal> {
+    caller.may(May::Submit)?;
+    let actor = caller.actor(request.actor.as_deref());
+    let command = request.command(&*app, &actor, || app.engine.new_flow_id(app.now()))?;
+    caller.may_in(&command.namespace)?;
+    let nodes = names(&command.nodes);
+    let reply = app.run(command).await?;
+    let existing = matches!(reply, Reply::Flow { existing: true, .. });
+    let status = if existing { StatusCode::OK } else { StatusCode::CREATED };
+    changed(wants, status, reply, nodes)
+}
+
+/// The ids of named nodes.
+pub fn names(nodes: &[NewNode]) -> BTreeMap<String, ExecutionId> {
+    let named = nodes.iter().filter_map(|node| Some((node.name.as_ref()?.to_string(), node.create.id)));
+    named.collect()
+}
+
+/// A flow after a change.
+pub fn changed(
+    wants: Wants,
+    status: StatusCode,
+    reply: Reply,
+    nodes: BTreeMap<String, ExecutionId>,
+) -> Result<Response, Refusal> {
+    let Reply::Flow { flow, existing } = &reply else { return Err(odd_reply(&reply).into()) };
+    let document = || FlowChanged { flow: FlowDoc::from(&**flow), existing: *existing, nodes };
+    Ok(wants.answer_with(status, document, || reply.clone()))
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct FlowListing {
+    pub namespace: Option<String>,
+    pub kind: Option<String>,
+    /// One state, or several with commas between.
+    pub state: Option<String>,
+    /// `key=value`, or several with commas between; all must fit.
+    pub tag: Option<String>,
+    /// `newest_first` (default) or `oldest_first`.
+    pub order: Option<String>,
+    pub created_from: Option<String>,
+    pub created_before: Option<String>,
+    pub limit: Option<u32>,
+    /// From the page before.
+    pub cursor: Option<String>,
+}
+
+impl FlowListing {
+    fn filter(&self, caller: &Caller) -> Result<FlowFilter, Refusal> {
+        let as_executions = super::executions::Listing {
+            namespace: self.namespace.clone(),
+            tag: self.tag.clone(),
+            created_from: self.created_from.clone(),
+            created_before: self.created_before.clone(),
+            ..Default::default()
+        };
+        let shared = as_executions.filter(caller)?;
+        let states = self.state.iter().flat_map(|it| it.split(',')).filter(|it| !it.is_empty());
+        let states = states.map(|it| word("state", it, FlowState::ALL, FlowState::word));
+        Ok(FlowFilter {
+            namespace: shared.namespace,
+            kind: self.kind.as_deref().map(Kind::parse).transpose()?,
+            states: states.collect::<Result<_, _>>()?,
+            tags: shared.tags,
+            created_from: shared.created_from,
+            created_before: shared.created_before,
+        })
+    }
+}
+
+/// List flows that match a filter, page by page.
+#[utoipa::path(
+    get, path = "/v1/flows", tag = "flows", params(FlowListing),
+    responses((status = 200, description = "A page", body = FlowPage), Problems)
+)]
+pub async fn list(
+    State(app): State<Shared>,
+    caller: Caller,
+    wants: Wants,
+    Query(listing): Query<FlowListing>,
+) -> Result<Response, Refusal> {
+    caller.may(May::Read)?;
+    let ask = FlowPageAsk {
+        filter: listing.filter(&caller)?,
+        order: order(listing.order.as_deref())?,
+        after: listing.cursor.as_deref().map(|it| ff_api::fields::id("cursor", it)).transpose()?,
+        limit: page_limit(listing.limit)?,
+        scan_max: SCAN_MAX,
+    };
+    let page = app.engine.flows(ask).await?;
+    Ok(wants.answer(
+        || FlowPage {
+            flows: page.flows.iter().map(FlowDoc::from).collect(),
+            next_cursor: page.next.map(|id| id.to_string()),
+        },
+        || record::Flows { flows: page.flows.clone(), next: page.next },
+    ))
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct Members {
+    /// Members after this number.
+    pub after: Option<u64>,
+    /// How many members; none if 0.
+    pub limit: Option<u32>,
+}
+
+/// Get a flow with a page of its members.
+#[utoipa::path(
+    get, path = "/v1/flows/{id}", tag = "flows", params(("id" = uuid::Uuid, Path), Members),
+    responses((status = 200, description = "The flow", body = FlowDescriptionDoc), Problems)
+)]
+pub async fn get(
+    State(app): State<Shared>,
+    caller: Caller,
+    wants: Wants,
+    Path(id): Path<FlowId>,
+    Query(members): Query<Members>,
+) -> Result<Response, Refusal> {
+    caller.may(May::Read)?;
+    app.check_flow(&caller, id).await?;
+    let limit = if members.limit == Some(0) { 0 } else { page_limit(members.limit)? };
+    let found = app.engine.describe_flow(id, members.after.unwrap_or(0), limit).await?;
+    Ok(wants.answer(
+        || FlowDescriptionDoc {
+            flow: FlowDoc::from(&*found.flow),
+            members: found.members.iter().map(|it| MemberDoc::from(&**it)).collect(),
+            next_after: found.next,
+        },
+        || record::FlowMembers { flow: found.flow.clone(), members: found.members.clone(), next: found.next },
+    ))
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct Drawn {
+    /// How many members at most; 1,000 if it is left out, at most 10,000.
+    pub members: Option<u32>,
+}
+
+/// Get a flow with its nodes and edges.
+#[utoipa::path(
+    get, path = "/v1/flows/{id}/graph", tag = "flows", params(("id" = uuid::Uuid, Path), Drawn),
+    responses((status = 200, description = "The graph", body = GraphDoc), Problems)
+)]
+pub async fn graph(
+    State(app): State<Shared>,
+    caller: Caller,
+    wants: Wants,
+    Path(id): Path<FlowId>,
+    Query(drawn): Query<Drawn>,
+) -> Result<Response, Refusal> {
+    caller.may(May::Read)?;
+    app.check_flow(&caller, id).await?;
+    let max = (drawn.members.unwrap_or(1_000) as usize).min(GRAPH_MAX);
+    let graph = app.engine.graph(id, max).await?;
+    Ok(wants.answer(
+        || GraphDoc {
+            flow: FlowDoc::from(&*graph.flow),
+            members: graph.members.iter().map(|it| MemberDoc::from(&**it)).collect(),
+            edges: graph.edges.iter().map(|it| EdgeDoc::from(&**it)).collect(),
+            more: graph.more,
+        },
+        || record::FlowGraph {
+            flow: graph.flow.clone(),
+            members: graph.members.clone(),
+            edges: graph.edges.clone(),
+            more: graph.more,
+        },
+    ))
+}
+
+/// Get the result of a flow, or wait for it.
+#[utoipa::path(
+    get, path = "/v1/flows/{id}/result", tag = "flows", params(("id" = uuid::Uuid, Path), Waiting),
+    responses((status = 200, description = "How it stands, with its result if it has ended", body = FlowResultDoc), Problems)
+)]
+pub async fn result(
+    State(app): State<Shared>,
+    caller: Caller,
+    wants: Wants,
+    Path(id): Path<FlowId>,
+    Query(waiting): Query<Waiting>,
+) -> Result<Response, Refusal> {
+    caller.may(May::Read)?;
+    let patience = wait("wait", waiting.wait.as_deref())?.unwrap_or(Duration::ZERO);
+    let mut flow = app.flow(&caller, id).await?;
+    if flow.live.end.is_none() && !patience.is_zero() {
+        let waited = app.wait_for(patience, app.engine.wait_flow(id)).await.transpose()?;
+        flow = waited.unwrap_or(flow);
+    }
+    let ended = flow.live.end.is_some();
+    let result = match ended && caller.sees_payloads() {
+        true => Some(app.engine.flow_result(id).await?),
+        false => None,
+    };
+    Ok(wants.answer(
+        || FlowResultDoc {
+            flow: FlowDoc::from(&*flow),
+            ended,
+            result: result.as_ref().and_then(|it| payload::split(it).0),
+        },
+        || record::FlowEnded { flow: flow.clone(), ended, result: result.clone() },
+    ))
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct EdgesOf {
+    /// `in` or `out`; `in` if it is left out.
+    pub direction: Option<String>,
+    /// Edges after this number.
+    pub after: Option<u64>,
+    pub limit: Option<u32>,
+}
+
+/// List the edges of a node.
+#[utoipa::path(
+    get, path = "/v1/flows/{id}/nodes/{node}/edges", tag = "flows",
+    params(("id" = uuid::Uuid, Path), ("node" = uuid::Uuid, Path), EdgesOf),
+    responses((status = 200, description = "A page of edges", body = EdgePageDoc), Problems)
+)]
+pub async fn edges(
+    State(app): State<Shared>,
+    caller: Caller,
+    wants: Wants,
+    Path((id, node)): Path<(FlowId, ExecutionId)>,
+    Query(asked): Query<EdgesOf>,
+) -> Result<Response, Refusal> {
+    caller.may(May::Read)?;
+    app.check_flow(&caller, id).await?;
+    let direction = match asked.direction.as_deref() {
+        None | Some("in") => Direction::In,
+        Some("out") => Direction::Out,
+        Some(_) => return Err(Problem::invalid("direction", "is neither in nor out").into()),
+    };
+    let member = app.execution(&caller, node).await?;
+    if member.flow() != Some(id) {
+        return Err(not_found("node", node.to_string()).into());
+    }
+    let page = app.engine.edges(node, direction, asked.after.unwrap_or(0), page_limit(asked.limit)?).await?;
+    Ok(wants.answer(
+        || EdgePageDoc {
+            edges: page.edges.iter().map(|it| EdgeDoc::from(&**it)).collect(),
+            next_after: page.next,
+        },
+        || record::Edges { edges: page.edges.clone(), next: page.next },
+    ))
+}
+
+/// Get the edge between two nodes.
+#[utoipa::path(
+    get, path = "/v1/flows/{id}/edges/{upstream}/{downstream}", tag = "flows",
+    params(("id" = uuid::Uuid, Path), ("upstream" = uuid::Uuid, Path), ("downstream" = uuid::Uuid, Path)),
+    responses((status = 200, description = "The edge", body = EdgeDoc), Problems)
+)]
+pub async fn edge(
+    State(app): State<Shared>,
+    caller: Caller,
+    wants: Wants,
+    Path((id, upstream, downstream)): Path<(FlowId, ExecutionId, ExecutionId)>,
+) -> Result<Response, Refusal> {
+    caller.may(May::Read)?;
+    app.check_flow(&caller, id).await?;
+    let found = app.engine.edge(EdgeKey { upstream, downstream }).await?;
+    let edge = found.filter(|it| it.flow == id);
+    let edge = edge.ok_or_else(|| not_found("edge", format!("{upstream}/{downstream}")))?;
+    Ok(wants.answer(|| EdgeDoc::from(&*edge), || record::EdgeRecord { edge: Some(edge.clone()) }))
+}
+
+/// The namespace in which a flow lives.
+pub async fn namespace_of(app: &Shared, caller: &Caller, id: FlowId) -> Result<Namespace, Refusal> {
+    Ok(app.flow(caller, id).await?.spec.namespace.clone())
+}

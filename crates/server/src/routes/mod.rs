@@ -1,0 +1,264 @@
+//! The routes, one file per family, and the OpenAPI document that is made of them.
+
+mod attempts;
+mod batch;
+mod claiming;
+mod events;
+mod executions;
+mod flow_changes;
+mod flows;
+mod health;
+mod keys;
+mod lanes;
+mod operate;
+mod page;
+mod reading;
+mod signals;
+mod streams;
+mod submit;
+mod tasks;
+mod tokens;
+mod workers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use ff_api::Problem;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{Components, Info, OpenApi, OpenApiBuilder, SecurityRequirement};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::answer::Refusal;
+use crate::app::{App, Shared, WAIT_MAX};
+
+/// Answers below this size are not worth compressing.
+const COMPRESS_ABOVE: u16 = 1_024;
+
+fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::with_openapi(head())
+        .routes(routes!(submit::submit, executions::list))
+        .routes(routes!(submit::submit_batch))
+        .routes(routes!(executions::count))
+        .routes(routes!(executions::counts))
+        .routes(routes!(executions::get, operate::remove))
+        .routes(routes!(executions::input))
+        .routes(routes!(executions::result))
+        .routes(routes!(attempts::attempts))
+        .routes(routes!(attempts::explain))
+        .routes(routes!(attempts::steps))
+        .routes(routes!(events::of_execution))
+        .routes(routes!(streams::stream))
+        .routes(routes!(operate::cancel))
+        .routes(routes!(operate::replay))
+        .routes(routes!(operate::hold))
+        .routes(routes!(operate::release))
+        .routes(routes!(operate::priority))
+        .routes(routes!(operate::revoke))
+        .routes(routes!(operate::resume))
+        .routes(routes!(operate::tags))
+        .routes(routes!(signals::signal_execution))
+        .routes(routes!(signals::list_of_execution))
+        .routes(routes!(signals::waitpoints))
+        .routes(routes!(signals::signal_waitpoint))
+        .routes(routes!(signals::issue_token))
+        .routes(routes!(flows::create, flows::list))
+        .routes(routes!(flows::get))
+        .routes(routes!(flows::graph))
+        .routes(routes!(flows::result))
+        .routes(routes!(flows::edges))
+        .routes(routes!(flows::edge))
+        .routes(routes!(flow_changes::nodes))
+        .routes(routes!(flow_changes::add_edges))
+        .routes(routes!(flow_changes::seal))
+        .routes(routes!(flow_changes::policy))
+        .routes(routes!(flow_changes::cancel))
+        .routes(routes!(flow_changes::tags))
+        .routes(routes!(workers::register, workers::list))
+        .routes(routes!(claiming::claim))
+        .routes(routes!(claiming::heartbeat))
+        .routes(routes!(workers::drain))
+        .routes(routes!(workers::leave))
+        .routes(routes!(tasks::complete))
+        .routes(routes!(tasks::fail))
+        .routes(routes!(tasks::delay))
+        .routes(routes!(tasks::release))
+        .routes(routes!(tasks::progress))
+        .routes(routes!(tasks::suspend))
+        .routes(routes!(tasks::steps))
+        .routes(routes!(tasks::frames))
+        .routes(routes!(tasks::waitpoint))
+        .routes(routes!(tasks::child))
+        .routes(routes!(tasks::expand))
+        .routes(routes!(lanes::list))
+        .routes(routes!(lanes::change))
+        .routes(routes!(keys::list))
+        .routes(routes!(keys::rotate))
+        .routes(routes!(tokens::create, tokens::list))
+        .routes(routes!(tokens::revoke))
+        .routes(routes!(events::all))
+        .routes(routes!(health::info))
+        .routes(routes!(health::limits))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+}
+
+fn head() -> OpenApi {
+    let mut info = Info::new("FlowFabric", env!("CARGO_PKG_VERSION"));
+    info.description = Some(
+        "Durable executions, flows, suspensions, live output and events. Problems are RFC 9457 documents with a \
+         documented `code`."
+            .to_owned(),
+    );
+    let mut components = Components::new();
+    let scheme = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+    components.add_security_scheme("token", scheme);
+    OpenApiBuilder::new()
+        .info(info)
+        .components(Some(components))
+        .security(Some([SecurityRequirement::new("token", Vec::<String>::new())]))
+        .build()
+}
+
+/// The OpenAPI document of all routes.
+pub fn openapi() -> OpenApi {
+    routes().into_openapi()
+}
+
+/// All routes with what stands around them.
+pub fn router(app: Arc<App>) -> Router {
+    let (router, document) = routes().split_for_parts();
+    let text = document.to_json().unwrap_or_default();
+    let served = move || {
+        let text = text.clone();
+        async move { ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text) }
+    };
+    let small = SizeAbove::new(COMPRESS_ABOVE).and(NotForContentType::const_new("text/event-stream"));
+    router
+        .route("/openapi.json", axum::routing::get(served))
+        .merge(page::router())
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(other_method)
+        .layer(CompressionLayer::new().compress_when(small))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), around))
+        .with_state(app)
+}
+
+async fn nothing_here() -> Refusal {
+    let detail = "there is no such route; /openapi.json lists them all";
+    Problem::new(404, "no_route", "No such route", detail).into()
+}
+
+async fn other_method(method: Method) -> Refusal {
+    let detail = format!("this route does not take {method}; /openapi.json says what it takes");
+    Problem::new(405, "other_method", "Another method", detail).into()
+}
+
+/// Stands around every request: who may speak to a server without tokens, an id for the request, a line in the log.
+async fn around(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+    if let Err(problem) = check_origin(&app, &request) {
+        return Refusal(problem).into_response();
+    }
+    let id = request_id(&app, &request);
+    request.headers_mut().insert("x-request-id", id.clone());
+    let (method, path) = (request.method().clone(), masked(request.uri().path()).to_owned());
+    let started = std::time::Instant::now();
+    let mut response = next.run(request).await;
+    let (status, took) = (response.status(), started.elapsed());
+    if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
+        tracing::warn!(%method, path, status = status.as_u16(), ?took, request = ?id, "request failed");
+    } else {
+        tracing::debug!(%method, path, status = status.as_u16(), ?took, request = ?id, "request");
+    }
+    let headers = response.headers_mut();
+    headers.insert("x-request-id", id);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+/// What may be written down of a path: tokens in it may not.
+pub fn masked(path: &str) -> &str {
+    if path.starts_with("/w/") { "/w/…" } else { path }
+}
+
+/// The caller's id for the request if it is fit to be written down, or a new one.
+fn request_id(app: &App, request: &Request) -> HeaderValue {
+    let fits = |value: &&HeaderValue| {
+        (1..=64).contains(&value.len())
+            && value.as_bytes().iter().all(|it| it.is_ascii_alphanumeric() || *it == b'-' || *it == b'_')
+    };
+    let given = request.headers().get("x-request-id").filter(fits).cloned();
+    given.unwrap_or_else(|| {
+        HeaderValue::from_str(&format!("{:016x}", app.engine.random()))
+            .unwrap_or(HeaderValue::from_static("none"))
+    })
+}
+
+/// A page of another site must not act on a server that trusts everybody on its machine: neither under a name of its
+/// own that leads here, nor from its own address.
+fn check_origin(app: &App, request: &Request) -> Result<(), Problem> {
+    let text = |name| request.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let host = text(header::HOST).unwrap_or_default();
+    let refused = |detail: &str| Err(Problem::new(403, "other_site", "Not allowed from there", detail));
+    if !app.config.authentication && !is_loopback_name(host) {
+        return refused("a server without authentication answers to localhost and loopback addresses only");
+    }
+    match text(header::ORIGIN) {
+        Some(origin) if origin.split_once("://").map(|(_, rest)| rest) != Some(host) => {
+            refused("requests that a page of another site makes are not answered")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_loopback_name(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|it: std::net::IpAddr| it.is_loopback())
+}
+
+/// How long a request wants to wait.
+fn wait(field: &'static str, text: Option<&str>) -> Result<Option<Duration>, Refusal> {
+    let Some(text) = text else { return Ok(None) };
+    let ms = ff_core::duration::parse(field, text)?;
+    Ok(Some(Duration::from_millis(ms.unsigned_abs()).min(WAIT_MAX)))
+}
+
+/// How many items a page has.
+fn page_limit(limit: Option<u32>) -> Result<usize, Refusal> {
+    match limit.unwrap_or(100) {
+        limit @ 1..=1_000 => Ok(limit as usize),
+        limit => Err(Problem::invalid("limit", format!("is {limit}; allowed are 1 to 1000")).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_names_lead_to_a_server_without_tokens() {
+        for host in ["localhost", "localhost:7400", "127.0.0.1:7400", "[::1]:7400", "LOCALHOST", "127.1.2.3"] {
+            assert!(is_loopback_name(host), "{host}");
+        }
+        for host in ["", "example.org", "localhost.example.org", "127.0.0.1.example.org", "10.0.0.1", "[::2]"] {
+            assert!(!is_loopback_name(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_token_in_a_path_is_masked() {
+        assert_eq!(masked("/w/v1.1.abc"), "/w/…");
+        assert_eq!(masked("/v1/executions"), "/v1/executions");
+    }
+}

@@ -1,0 +1,134 @@
+//! The output of an execution: page by page, or as it is appended.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
+use ff_api::output::{FrameDoc, StreamDoc};
+use ff_api::{Problem, record};
+use ff_core::ExecutionId;
+use ff_core::query::FramePageAsk;
+use ff_engine::{Output, Place, Tail};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::executions::order;
+use super::page_limit;
+use crate::access::{Caller, May};
+use crate::answer::{Problems, Refusal, Wants};
+use crate::app::Shared;
+use crate::body::{Path, Query};
+use crate::stream::{self, KEEP_ALIVE, Sink};
+
+/// How many bytes of output one page has at most.
+const PAGE_BYTES: usize = 4 << 20;
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct Reading {
+    /// The attempt; the one that appended last if it is left out.
+    pub attempt: Option<u32>,
+    /// Frames after this number. In a stream: right after `ATTEMPT:NUMBER`, as `Last-Event-ID` says it.
+    pub after: Option<String>,
+    /// `oldest_first` (default) or `newest_first`.
+    pub order: Option<String>,
+    pub limit: Option<u32>,
+}
+
+/// Read the output of an execution, or follow it: with `Accept: text/event-stream` frames come as they are appended.
+#[utoipa::path(
+    get, path = "/v1/executions/{id}/stream", tag = "output", params(("id" = uuid::Uuid, Path), Reading),
+    responses((status = 200, description = "A page, or a stream of frames", body = StreamDoc), Problems)
+)]
+pub async fn stream(
+    State(app): State<Shared>,
+    caller: Caller,
+    wants: Wants,
+    headers: HeaderMap,
+    Path(id): Path<ExecutionId>,
+    Query(reading): Query<Reading>,
+) -> Result<Response, Refusal> {
+    caller.may(May::Read)?;
+    app.check_execution(&caller, id).await?;
+    if !caller.sees_payloads() {
+        let detail = "output is hidden from this token; use one that may see payloads";
+        return Err(Problem::new(403, "forbidden", "Not allowed", detail).into());
+    }
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if accept.contains("text/event-stream") {
+        let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
+        let after: Option<Result<Place, _>> = last.or(reading.after.as_deref()).map(str::parse);
+        let after = after.transpose().map_err(|bad: ff_engine::tail::BadPlace| {
+            Problem::invalid("after", format!("is wrong: {bad}"))
+        })?;
+        let tail = app.engine.tail(id, after).await?;
+        return Ok(stream::answer(&app, |sink| live(tail, sink, wants)));
+    }
+    page(&app, wants, id, &reading).await
+}
+
+async fn page(app: &Shared, wants: Wants, id: ExecutionId, reading: &Reading) -> Result<Response, Refusal> {
+    let known = app.engine.stream(id).await?;
+    let after = reading.after.as_deref().map(str::parse::<u64>).transpose();
+    let after = after.map_err(|_| Problem::invalid("after", "is not a number of a frame"))?;
+    let frames = match reading.attempt.or(known.as_ref().map(|it| it.attempt)) {
+        None => Vec::new(),
+        Some(attempt) => {
+            let ask = FramePageAsk {
+                execution: id,
+                attempt,
+                order: order(Some(reading.order.as_deref().unwrap_or("oldest_first")))?,
+                after: after.unwrap_or(0),
+                limit: page_limit(reading.limit)?,
+                bytes: PAGE_BYTES,
+            };
+            app.engine.frames(ask).await?
+        }
+    };
+    Ok(wants.answer(
+        || StreamDoc::of(known.as_deref(), &frames),
+        || record::StreamRecord { stream: known.clone(), frames: frames.clone() },
+    ))
+}
+
+async fn live(mut tail: Tail, sink: Sink, wants: Wants) {
+    loop {
+        let next = match tokio::time::timeout(KEEP_ALIVE, tail.next()).await {
+            Err(_) => {
+                let place = tail.place().to_string();
+                if !sink.keep_alive(Some(&place)).await {
+                    return;
+                }
+                continue;
+            }
+            Ok(next) => next,
+        };
+        let place = tail.place().to_string();
+        let goes_on = match next {
+            Ok(Some(Output::Frame(frame))) => {
+                let data = match wants {
+                    Wants::Documents => serde_json::to_string(&FrameDoc::from(&frame)),
+                    Wants::Records => serde_json::to_string(&frame),
+                };
+                sink.send(Some(&place), "frame", &data.unwrap_or_default()).await
+            }
+            Ok(Some(Output::Closed { attempt, outcome })) => {
+                let data = serde_json::json!({ "attempt": attempt, "outcome": outcome }).to_string();
+                sink.send(Some(&place), "closed", &data).await
+            }
+            Ok(Some(Output::Ended(state))) => {
+                sink.send(Some(&place), "ended", &serde_json::json!({ "state": state }).to_string()).await
+            }
+            Ok(None) => false,
+            Err(failure) => {
+                let problem = crate::app::problem(failure);
+                let data = serde_json::to_string(&problem).unwrap_or_default();
+                sink.send(None, "problem", &data).await;
+                false
+            }
+        };
+        if !goes_on {
+            return;
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Access tokens.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use ff_api::access::{TokenDoc, TokenMade, TokenRequest, TokensDoc};
+use ff_api::fields::{Why, word};
+use ff_api::time::Time;
+use ff_core::name::Namespace;
+use ff_core::registry::{AccessToken, Role};
+use ff_engine::registry::NewToken;
+
+use crate::access::{Caller, May};
+use crate::answer::{Problems, Refusal, Wants};
+use crate::app::Shared;
+use crate::body::{Body, Path};
+
+fn token_document(it: &AccessToken) -> TokenDoc {
+    TokenDoc {
+        id: it.id.to_string(),
+        name: it.name.to_string(),
+        role: it.role.word().to_owned(),
+        namespaces: it.namespaces.iter().map(|it| it.to_string()).collect(),
+        see_payloads: it.see_payloads,
+        created_at: Time(it.created_at),
+        created_by: it.created_by.actor.to_string(),
+        expires_at: it.expires_at.map(Time),
+        revoked_at: it.revoked.as_ref().map(|it| Time(it.at)),
+        revoked_by: it.revoked.as_ref().map(|it| it.by.actor.to_string()),
+    }
+}
+
+fn only_admins(caller: &Caller) -> Result<(), Refusal> {
+    caller.may(May::Administer)?;
+    Ok(caller.may_everywhere()?)
+}
+
+/// Make a token. Its secret is in the answer and nowhere else.
+#[utoipa::path(
+    post, path = "/v1/tokens", tag = "tokens", request_body = TokenRequest,
+    responses((status = 201, description = "The token with its secret", body = TokenMade), Problems)
+)]
+pub async fn create(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(it): Body<TokenRequest>,
+) -> Result<Response, Refusal> {
+    only_admins(&caller)?;
+    let namespaces: Result<Vec<Namespace>, _> = it.namespaces.iter().map(|it| Namespace::parse(it)).collect();
+    let new = NewToken {
+        name: it.name.into(),
+        role: word("role", &it.role, Role::ALL, Role::word)?,
+        namespaces: namespaces?,
+        see_payloads: it.see_payloads,
+        expires_in_ms: it.expires_in_ms.map(|it| it.0),
+        actor: caller.actor(None).into(),
+        cause: it.cause.unwrap_or_default().into(),
+    };
+    let (token, secret) = app.engine.create_token(new).await?;
+    let made = TokenMade { token: token_document(&token), secret };
+    Ok(Wants::Documents.answer_with(StatusCode::CREATED, || made, || ()))
+}
+
+/// List all tokens, without their secrets.
+#[utoipa::path(
+    get, path = "/v1/tokens", tag = "tokens",
+    responses((status = 200, description = "The tokens", body = TokensDoc), Problems)
+)]
+pub async fn list(State(app): State<Shared>, caller: Caller) -> Result<Response, Refusal> {
+    only_admins(&caller)?;
+    let tokens = app.engine.tokens().await?;
+    let tokens = TokensDoc { tokens: tokens.iter().map(|it| token_document(it)).collect() };
+    Ok(Wants::Documents.answer(|| tokens, || ()))
+}
+
+/// Revoke a token. It is refused everywhere within a second.
+#[utoipa::path(
+    delete, path = "/v1/tokens/{id}", tag = "tokens", params(("id" = String, Path)), request_body = Why,
+    responses((status = 200, description = "Revoked", body = TokenDoc), Problems)
+)]
+pub async fn revoke(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Body(why): Body<Why>,
+) -> Result<Response, Refusal> {
+    only_admins(&caller)?;
+    let actor = caller.actor(why.actor.as_deref());
+    let token = app.engine.revoke_token(&id, &actor, why.cause.as_deref().unwrap_or_default()).await?;
+    Ok(Wants::Documents.answer(|| token_document(&token), || ()))
+}

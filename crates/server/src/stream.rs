@@ -1,0 +1,109 @@
+//! Server-sent events: what happens, as it happens, to as many readers as there are.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use hyper::body::{Body, Frame};
+use tokio::sync::mpsc;
+
+use crate::app::App;
+
+/// How often a silent stream says that it is still there.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How many messages may wait for a slow reader before its source waits with them.
+const AHEAD: usize = 64;
+
+/// What a source of events writes into.
+#[derive(Debug)]
+pub struct Sink(mpsc::Sender<Bytes>);
+
+impl Sink {
+    /// Sends one event; `false` if nobody reads any more.
+    pub async fn send(&self, id: Option<&str>, event: &str, data: &str) -> bool {
+        let mut text = String::with_capacity(data.len() + event.len() + 64);
+        if let Some(id) = id {
+            text.push_str("id: ");
+            text.push_str(id);
+            text.push('\n');
+        }
+        text.push_str("event: ");
+        text.push_str(event);
+        text.push('\n');
+        for line in data.split('\n') {
+            text.push_str("data: ");
+            text.push_str(line);
+            text.push('\n');
+        }
+        text.push('\n');
+        self.0.send(text.into()).await.is_ok()
+    }
+
+    /// Says that the stream is there, and where a reader would go on.
+    pub async fn keep_alive(&self, id: Option<&str>) -> bool {
+        let text = match id {
+            // An event without data moves the reader's place and is not shown to it.
+            Some(id) => format!("id: {id}\n\n"),
+            None => ":\n\n".to_owned(),
+        };
+        self.0.send(text.into()).await.is_ok()
+    }
+
+    pub async fn closed(&self) {
+        self.0.closed().await;
+    }
+}
+
+struct Events {
+    app: Arc<App>,
+    messages: mpsc::Receiver<Bytes>,
+}
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.messages.poll_recv(context).map(|message| message.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.app.live.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Answers with what `source` sends. It is stopped when the reader goes or the server stops.
+pub fn answer<F: Future<Output = ()> + Send + 'static>(
+    app: &Arc<App>,
+    source: impl FnOnce(Sink) -> F,
+) -> Response {
+    let (sender, messages) = mpsc::channel(AHEAD);
+    app.live.streams.fetch_add(1, Ordering::Relaxed);
+    let source = source(Sink(sender.clone()));
+    let mut stopping = app.stopping.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            () = source => {}
+            () = sender.closed() => {}
+            _ = stopping.wait_for(|stopping| *stopping) => {}
+        }
+    });
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (headers, axum::body::Body::new(Events { app: app.clone(), messages })).into_response()
+}
