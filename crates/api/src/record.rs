@@ -75,8 +75,7 @@ records! {
     Executions { executions: Vec<Execution>, next: Option<ExecutionId> }
     Attempts { attempts: Vec<Attempt> }
     Counts { counts: Vec<(CountKey, u64)> }
-    /// A flow, and its result if it has ended.
-    FlowEnded { flow: Arc<Flow>, ended: bool, result: Option<Payload> }
+    FlowRecord { flow: Arc<Flow>, ended: bool }
     Flows { flows: Vec<Flow>, next: Option<FlowId> }
     FlowMembers { flow: Arc<Flow>, members: Vec<Arc<Execution>>, next: Option<u64> }
     FlowGraph { flow: Arc<Flow>, members: Vec<Arc<Execution>>, edges: Vec<Arc<Edge>>, more: bool }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use ff_core::commands::{IssueToken, OpenWaitpoint, RotateKey, SendSignal, To};
+use ff_core::commands::{IssueToken, OpenWaitpoint, RotateKey, SendSignal, To, token_is_good};
 use ff_core::key::{Ask, Key};
 use ff_core::query::{FramePageAsk, WaitpointPage, WaitpointPageAsk};
 use ff_core::step::Step;
 use ff_core::stream::{Frame, Stream};
 use ff_core::suspension::token::Secret;
-use ff_core::suspension::{Effect, Signal, SigningKey, Token, TokenText, WaitpointId};
+use ff_core::suspension::{Effect, Signal, SigningKey, Token, TokenText, Waitpoint, WaitpointId};
 use ff_core::workspace::Answer;
-use ff_core::{ExecutionId, Ms, PartitionId, Rejection, Reply, Route};
+use ff_core::{Execution, ExecutionId, Ms, PartitionId, Rejection, Reply, Route};
 
 use crate::engine::{Engine, unavailable};
 use crate::failure::Failure;

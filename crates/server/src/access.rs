@@ -111,7 +111,8 @@ impl Caller {
         if self.sees(namespace) {
             return Ok(());
         }
-        let detail = format!("the token is not good for the namespace {namespace}; it is good for {}", self.listed());
+        let detail =
+            format!("the token is not good for the namespace {namespace}; it is good for {}", self.listed());
         Err(Problem::new(403, "forbidden", "Not allowed", detail))
     }
 
@@ -130,9 +131,10 @@ impl Caller {
             (Some(asked), _) => self.may_in(&asked).map(|()| Some(asked)),
             (None, []) => Ok(None),
             (None, [only]) => Ok(Some(only.clone())),
-            (None, _) => {
-                Err(Problem::invalid("namespace", format!("is missing; the token is good for {}", self.listed())))
-            }
+            (None, _) => Err(Problem::invalid(
+                "namespace",
+                format!("is missing; the token is good for {}", self.listed()),
+            )),
         }
     }
 

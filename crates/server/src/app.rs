@@ -77,9 +77,7 @@ impl App {
 
     pub async fn flow(&self, caller: &Caller, id: FlowId) -> Result<Arc<Flow>, Problem> {
         let found = self.engine.flow(id).await.map_err(problem)?;
-        found
-            .filter(|it| caller.sees(&it.spec.namespace))
-            .ok_or_else(|| not_found("flow", id.to_string()))
+        found.filter(|it| caller.sees(&it.spec.namespace)).ok_or_else(|| not_found("flow", id.to_string()))
     }
 
     pub async fn check_flow(&self, caller: &Caller, id: FlowId) -> Result<(), Problem> {
@@ -140,6 +138,7 @@ pub fn problem(failure: Failure) -> Problem {
             let detail = "something is wrong inside the server; nothing was changed, its log says more";
             return Problem::new(500, failure.code(), "Internal error", detail);
         }
+        Failure::Refused { .. } => (400, "Not let pass"),
         Failure::ShuttingDown => (503, "Shutting down"),
     };
     let told = Problem::new(status, failure.code(), title, failure.to_string());

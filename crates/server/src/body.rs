@@ -21,11 +21,24 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Body<T>, Refusal> {
+        let Text(text) = Text::from_request(request, app).await?;
+        Ok(Body(parse(&text)?))
+    }
+}
+
+/// The text of a JSON document that has still to be parsed.
+#[derive(Debug)]
+pub struct Text(pub Bytes);
+
+impl FromRequest<Arc<App>> for Text {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Text, Refusal> {
         check_type(&request)?;
         let bytes = read(request, app).await?;
-        let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-        check_depth(text, app.config.depth_max)?;
-        Ok(Body(parse(text)?))
+        let text = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
+        check_depth(&text, app.config.depth_max)?;
+        Ok(Text(text))
     }
 }
 
@@ -53,7 +66,8 @@ async fn read(request: Request, app: &App) -> Result<Bytes, Refusal> {
         let detail = format!("the body is larger than {max} bytes; send less at once");
         Problem::new(413, "too_large", "The body is too large", detail)
     };
-    let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse().ok());
+    let announced =
+        request.headers().get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse().ok());
     if announced.is_some_and(|length: usize| length > max) {
         return Err(too_large().into());
     }
@@ -62,7 +76,8 @@ async fn read(request: Request, app: &App) -> Result<Bytes, Refusal> {
         let mut whole = BytesMut::new();
         let mut first = None::<Bytes>;
         while let Some(frame) = body.frame().await {
-            let broken = |_| Problem::new(400, "body_broken", "The body broke off", "the body did not arrive whole");
+            let broken =
+                |_| Problem::new(400, "body_broken", "The body broke off", "the body did not arrive whole");
             let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
             if first.as_ref().map_or(0, Bytes::len) + whole.len() + data.len() > max {
                 return Err(too_large());
@@ -110,11 +125,13 @@ fn check_depth(text: &[u8], max: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Refusal> {
+/// A document from its text.
+pub fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(text).map_err(|error| {
         // Where it went wrong is worked out only now, because most bodies are right.
         let deserializer = &mut serde_json::Deserializer::from_slice(text);
-        let path = serde_path_to_error::deserialize::<_, T>(deserializer).err().map(|it| it.path().to_string());
+        let path =
+            serde_path_to_error::deserialize::<_, T>(deserializer).err().map(|it| it.path().to_string());
         let field = path.filter(|path| path != ".").unwrap_or_else(|| "body".to_owned());
         Problem::invalid(&field, format!("does not fit: {error}")).into()
     })
@@ -128,13 +145,9 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query<T>, Refusal> {
-        let parsed = axum::extract::Query::<T>::try_from_uri(&parts.uri);
-        parsed.map(|it| Query(it.0)).map_err(|error| {
-            let mut cause: &dyn std::error::Error = &error;
-            while let Some(inner) = cause.source() {
-                cause = inner;
-            }
-            Problem::invalid("query", format!("does not fit: {cause}")).into()
+        let parsed = serde_html_form::from_str(parts.uri.query().unwrap_or_default());
+        parsed.map(Query).map_err(|error: serde_html_form::de::Error| {
+            Problem::invalid("query", format!("does not fit: {error}")).into()
         })
     }
 }
@@ -166,7 +179,10 @@ mod tests {
         let problem = refusal(r#"{"kind": 7}"#);
         assert_eq!(problem.fields[0].field, "kind");
         assert!(problem.detail.contains("expected a string"), "{}", problem.detail);
-        assert_eq!(refusal(r#"{"kind": "a", "policy": {"max_attempts": "x"}}"#).fields[0].field, "policy.max_attempts");
+        assert_eq!(
+            refusal(r#"{"kind": "a", "policy": {"max_attempts": "x"}}"#).fields[0].field,
+            "policy.max_attempts"
+        );
         assert!(refusal(r#"{"kind": "a", "colour": 1}"#).detail.contains("colour"));
         assert_eq!(refusal("{").fields[0].field, "body");
     }

@@ -80,7 +80,8 @@ pub async fn start(engine: Engine, config: Config) -> Result<Running, ConfigErro
 fn acceptor(tls: &Tls) -> Result<TlsAcceptor, ConfigError> {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    let problem = |file: &std::path::Path, problem: String| ConfigError::Tls { file: file.to_owned(), problem };
+    let problem =
+        |file: &std::path::Path, problem: String| ConfigError::Tls { file: file.to_owned(), problem };
     let certificates = CertificateDer::pem_file_iter(&tls.certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| problem(&tls.certificate, format!("no certificate can be read: {error}")))?;
@@ -134,7 +135,16 @@ impl Accepting {
                 match tls {
                     None => serve(stream, peer, router, watcher, read_timeout).await,
                     Some(tls) => match tokio::time::timeout(read_timeout, tls.accept(stream)).await {
-                        Ok(Ok(stream)) => serve::<tokio_rustls::server::TlsStream<TcpStream>>(stream, peer, router, watcher, read_timeout).await,
+                        Ok(Ok(stream)) => {
+                            serve::<tokio_rustls::server::TlsStream<TcpStream>>(
+                                stream,
+                                peer,
+                                router,
+                                watcher,
+                                read_timeout,
+                            )
+                            .await
+                        }
                         Ok(Err(error)) => tracing::debug!(%error, %peer, "no TLS"),
                         Err(_) => tracing::debug!(%peer, "TLS took too long"),
                     },

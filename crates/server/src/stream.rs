@@ -78,7 +78,6 @@ impl Body for Events {
     }
 }
 
-
 impl Drop for Events {
     fn drop(&mut self) {
         self.app.live.streams.fetch_sub(1, Ordering::Relaxed);

@@ -15,7 +15,9 @@ use crate::name::SignalName;
 use crate::payload::Payload;
 use crate::rejection::{Invalid, Rejection};
 use crate::reply::Reply;
-use crate::suspension::{Arrived, Digest, Effect, Ignored, ResumedBy, Signal, Token, WaitpointId};
+use crate::suspension::{
+    Arrived, Digest, Effect, Ignored, ResumedBy, Signal, SigningKey, Token, WaitpointId,
+};
 use crate::workspace::{Stop, Workspace};
 
 /// Where a signal goes.

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
+use ff_api::Problem;
 use ff_api::record::{self, BeatRecord, Renewed, TaskRecord};
 use ff_api::task::Task as TaskDoc;
 use ff_api::time::{Span, Time};
 use ff_api::worker::{Beat, Beating, Claimed, Claiming, RenewedLease};
-use ff_api::Problem;
 use ff_core::commands::{Heartbeat, Poll};
 use ff_core::execution::Fence;
 use ff_core::{ExecutionId, InstanceId, Reply};
@@ -87,7 +87,10 @@ fn patience(wait: Option<Span>) -> Result<Duration, Refusal> {
 fn answer(wants: Wants, tasks: &[Task]) -> Response {
     wants.answer(
         || Claimed {
-            tasks: tasks.iter().map(|it| TaskDoc::of(&it.execution, &it.input, &it.steps, &it.signals)).collect(),
+            tasks: tasks
+                .iter()
+                .map(|it| TaskDoc::of(&it.execution, &it.input, &it.steps, &it.signals))
+                .collect(),
         },
         || record::Tasks {
             tasks: tasks

@@ -6,11 +6,11 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
+use ff_api::Problem;
 use ff_api::event::{EventDoc, EventPage};
 use ff_api::fields::{id, word};
 use ff_api::record::EventRecord;
 use ff_api::time::Time;
-use ff_api::Problem;
 use ff_core::event::{Event, Family};
 use ff_core::name::{LaneName, Namespace};
 use ff_core::{ExecutionId, PartitionId};
@@ -42,8 +42,8 @@ pub struct Following {
     /// Right after this place; `Last-Event-ID` says the same.
     pub cursor: Option<String>,
     /// `now` (default), `beginning` or a time, if there is no cursor.
-    pub from: Option<String>,
-    /// How many events a page has at most.
+    pub start: Option<String>,
+    /// How many events a page has at most; 0 asks for nothing but the cursor.
     pub limit: Option<u32>,
     /// How long to wait for the first event of a page, such as `30s`; at most a minute.
     pub wait: Option<String>,
@@ -54,7 +54,8 @@ impl Following {
         let families = self.family.iter().flat_map(|it| it.split(',')).filter(|it| !it.is_empty());
         let families = families.map(|it| word("family", it, Family::ALL, Family::word));
         let tag = self.tag.as_deref().map(|it| {
-            let parts = it.split_once('=').ok_or_else(|| Problem::invalid("tag", "is not of the form key=value"));
+            let parts =
+                it.split_once('=').ok_or_else(|| Problem::invalid("tag", "is not of the form key=value"));
             parts.map(|(key, value)| (key.to_owned(), value.to_owned()))
         });
         let namespace = self.namespace.as_deref().map(Namespace::parse).transpose()?;
@@ -68,9 +69,9 @@ impl Following {
         })
     }
 
-    fn start(&self, headers: &HeaderMap) -> Result<Start, Refusal> {
+    fn from(&self, headers: &HeaderMap) -> Result<Start, Refusal> {
         let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
-        match (last.or(self.cursor.as_deref()), self.from.as_deref()) {
+        match (last.or(self.cursor.as_deref()), self.start.as_deref()) {
             (Some(cursor), _) => Ok(Start::After(cursor.parse().map_err(bad_cursor)?)),
             (None, None | Some("now")) => Ok(Start::Now),
             (None, Some("beginning")) => Ok(Start::Beginning),
@@ -78,7 +79,7 @@ impl Following {
                 Ok(time) => Ok(Start::At(time.0)),
                 Err(_) => {
                     let problem = "is none of now, beginning and a time such as 2027-01-31T12:00:00Z";
-                    Err(Problem::invalid("from", problem).into())
+                    Err(Problem::invalid("start", problem).into())
                 }
             },
         }
@@ -136,7 +137,7 @@ pub async fn of_execution(
         return Err(Problem::invalid("execution", "is in the path already; leave it out of the query").into());
     }
     following.namespace.get_or_insert_with(|| execution.spec.namespace.to_string());
-    following.from.get_or_insert_with(|| "beginning".to_owned());
+    following.start.get_or_insert_with(|| "beginning".to_owned());
     let filter = EventFilter { execution: Some(id), ..following.filter(&caller)? };
     follow(app, wants, headers, filter, following).await
 }
@@ -148,12 +149,14 @@ async fn follow(
     filter: EventFilter,
     following: Following,
 ) -> Result<Response, Refusal> {
-    let start = following.start(&headers)?;
+    let start = following.from(&headers)?;
     let patience = wait("wait", following.wait.as_deref())?.unwrap_or(Duration::ZERO);
-    let limit = page_limit(following.limit)?;
+    let limit = if following.limit == Some(0) { 0 } else { page_limit(following.limit)? };
     let subscription = app.engine.subscribe(filter, start).await.map_err(|error| match error {
         SubscribeError::Cursor(bad) => bad_cursor(bad),
-        SubscribeError::Store(error) => crate::app::problem(ff_engine::Failure::Unavailable(error.to_string())),
+        SubscribeError::Store(error) => {
+            crate::app::problem(ff_engine::Failure::Unavailable(error.to_string()))
+        }
     })?;
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.contains("text/event-stream") {
@@ -199,7 +202,9 @@ async fn live(mut subscription: Subscription, sink: Sink, wants: Wants) {
         let item = tokio::time::timeout(KEEP_ALIVE, subscription.next()).await;
         let goes_on = match item {
             Err(_) => sink.keep_alive(Some(&subscription.cursor().to_string())).await,
-            Ok(Item::Event { event, partition, cursor }) => tell(&sink, wants, &event, partition, &cursor).await,
+            Ok(Item::Event { event, partition, cursor }) => {
+                tell(&sink, wants, &event, partition, &cursor).await
+            }
             Ok(Item::Interrupted { cursor, .. }) => {
                 let data = serde_json::json!({ "cursor": cursor.to_string() }).to_string();
                 sink.send(None, "interrupted", &data).await

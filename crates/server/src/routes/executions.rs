@@ -22,7 +22,6 @@ use crate::answer::{Problems, Refusal, Wants};
 use crate::app::Shared;
 use crate::body::{Path, Query};
 
-/// How many records a page of a filtered list looks at before it says where to go on.
 const SCAN_MAX: usize = 10_000;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -37,8 +36,8 @@ pub struct Listing {
     /// One state, or several with commas between.
     pub state: Option<String>,
     pub reason: Option<String>,
-    /// `key=value`, or several with commas between; all must fit.
-    pub tag: Option<String>,
+    /// `key=value`; may be given several times, and all must fit.
+    pub tag: Vec<String>,
     pub created_from: Option<String>,
     pub created_before: Option<String>,
     pub worker: Option<String>,
@@ -48,12 +47,16 @@ pub struct Listing {
     /// `newest_first` (default) or `oldest_first`.
     pub order: Option<String>,
     pub limit: Option<u32>,
+    /// How many records to look at before saying where to go on; 10,000 at most.
+    pub scan: Option<u32>,
     /// From the page before.
     pub cursor: Option<String>,
 }
 
 fn time(field: &'static str, text: Option<&str>) -> Result<Option<i64>, Refusal> {
-    let time = text.map(|text| Time::parse(text).map_err(|problem| Problem::invalid(field, format!("is wrong: {problem}"))));
+    let time = text.map(|text| {
+        Time::parse(text).map_err(|problem| Problem::invalid(field, format!("is wrong: {problem}")))
+    });
     Ok(time.transpose()?.map(|time| time.0))
 }
 
@@ -65,12 +68,11 @@ impl Listing {
         };
         let states = words(&self.state);
         let states = states.iter().map(|it| word("state", it, PublicState::ALL, PublicState::word));
-        let tags = words(&self.tag);
-        let tags = tags.iter().map(|it| {
+        let tags = self.tag.iter().map(|it| {
             let parts = it.split_once('=');
-            parts.map(|(key, value)| (key.to_owned(), value.to_owned())).ok_or_else(|| {
-                Problem::invalid("tag", "is not of the form key=value")
-            })
+            parts
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .ok_or_else(|| Problem::invalid("tag", "is not of the form key=value"))
         });
         Ok(Filter {
             namespace: caller.narrow(namespace)?,
@@ -78,7 +80,11 @@ impl Listing {
             kind: self.kind.as_deref().map(Kind::parse).transpose()?,
             flow: self.flow.as_deref().map(|it| ff_api::fields::id("flow", it)).transpose()?,
             states: states.collect::<Result<_, _>>()?,
-            reason: self.reason.as_deref().map(|it| word("reason", it, Reason::ALL, Reason::word)).transpose()?,
+            reason: self
+                .reason
+                .as_deref()
+                .map(|it| word("reason", it, Reason::ALL, Reason::word))
+                .transpose()?,
             tags: tags.collect::<Result<_, Problem>>()?,
             created_from: time("created_from", self.created_from.as_deref())?,
             created_before: time("created_before", self.created_before.as_deref())?,
@@ -90,13 +96,19 @@ impl Listing {
     }
 }
 
+/// How many records a page of a filtered list looks at before it says where to go on.
+pub fn scan_max(asked: Option<u32>) -> usize {
+    asked.map_or(SCAN_MAX, |asked| (asked as usize).clamp(1, SCAN_MAX))
+}
+
 pub fn order(text: Option<&str>) -> Result<Order, Refusal> {
     match text {
         None | Some("newest_first") => Ok(Order::NewestFirst),
         Some("oldest_first") => Ok(Order::OldestFirst),
         Some(other) => {
             let shown: String = other.chars().take(40).collect();
-            Err(Problem::invalid("order", format!("is {shown:?}; allowed are newest_first and oldest_first")).into())
+            Err(Problem::invalid("order", format!("is {shown:?}; allowed are newest_first and oldest_first"))
+                .into())
         }
     }
 }
@@ -118,7 +130,7 @@ pub async fn list(
         order: order(listing.order.as_deref())?,
         after: listing.cursor.as_deref().map(|it| ff_api::fields::id("cursor", it)).transpose()?,
         limit: page_limit(listing.limit)?,
-        scan_max: SCAN_MAX,
+        scan_max: scan_max(listing.scan),
     };
     let page = app.engine.list(ask).await?;
     Ok(wants.answer(
@@ -148,7 +160,7 @@ pub async fn count(
 
 /// Count all executions by namespace, lane, kind and state.
 #[utoipa::path(
-    get, path = "/v1/counts", tag = "executions",
+    get, path = "/v1/executions/counts", tag = "executions",
     responses((status = 200, description = "Exact counts", body = CountsDoc), Problems)
 )]
 pub async fn counts(State(app): State<Shared>, caller: Caller, wants: Wants) -> Result<Response, Refusal> {
@@ -207,7 +219,8 @@ pub async fn input(
     let found = app.engine.payload(id, Slot::Input).await?;
     let payload = found.filter(|_| caller.sees_payloads());
     let (input, input_encoded) = payload.as_ref().map_or((None, None), payload::split);
-    Ok(wants.answer(|| InputDoc { input, input_encoded }, || record::PayloadRecord { payload: payload.clone() }))
+    Ok(wants
+        .answer(|| InputDoc { input, input_encoded }, || record::PayloadRecord { payload: payload.clone() }))
 }
 
 #[derive(Debug, Default, Deserialize, IntoParams)]

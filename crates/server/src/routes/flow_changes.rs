@@ -5,7 +5,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use ff_api::execution::Tagging;
 use ff_api::flow::{
-    Drawing, FlowCancelledDoc, FlowCancelling, FlowChanged, NodesRequest, PolicyRequest, PolicySetDoc, Sealing,
+    Drawing, FlowCancelledDoc, FlowCancelling, FlowChanged, NodesRequest, PolicyRequest, PolicySetDoc,
+    Sealing,
 };
 use ff_core::commands::{Seal, SetGroupPolicy, TagFlow};
 use ff_core::{ExecutionId, FlowId};

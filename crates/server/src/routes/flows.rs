@@ -1,6 +1,7 @@
 //! Flows: handing them in, and looking at them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -16,19 +17,17 @@ use ff_core::commands::NewNode;
 use ff_core::flow::{EdgeKey, FlowState};
 use ff_core::name::{Kind, Namespace};
 use ff_core::query::{FlowFilter, FlowPageAsk};
-use ff_core::{ExecutionId, FlowId, Reply};
+use ff_core::{ExecutionId, Flow, FlowId, Reply};
 use ff_engine::flows::Direction;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::executions::{Waiting, order};
+use super::executions::{Waiting, order, scan_max};
 use super::{page_limit, wait};
 use crate::access::{Caller, May};
 use crate::answer::{Problems, Refusal, Wants, odd_reply};
 use crate::app::{Shared, not_found};
 use crate::body::{Body, Path, Query};
-
-const SCAN_MAX: usize = 10_000;
 
 /// The most members that a graph is drawn of.
 const GRAPH_MAX: usize = 10_000;
@@ -82,13 +81,15 @@ pub struct FlowListing {
     pub kind: Option<String>,
     /// One state, or several with commas between.
     pub state: Option<String>,
-    /// `key=value`, or several with commas between; all must fit.
-    pub tag: Option<String>,
+    /// `key=value`; may be given several times, and all must fit.
+    pub tag: Vec<String>,
     /// `newest_first` (default) or `oldest_first`.
     pub order: Option<String>,
     pub created_from: Option<String>,
     pub created_before: Option<String>,
     pub limit: Option<u32>,
+    /// How many records to look at before saying where to go on; 10,000 at most.
+    pub scan: Option<u32>,
     /// From the page before.
     pub cursor: Option<String>,
 }
@@ -133,7 +134,7 @@ pub async fn list(
         order: order(listing.order.as_deref())?,
         after: listing.cursor.as_deref().map(|it| ff_api::fields::id("cursor", it)).transpose()?,
         limit: page_limit(listing.limit)?,
-        scan_max: SCAN_MAX,
+        scan_max: scan_max(listing.scan),
     };
     let page = app.engine.flows(ask).await?;
     Ok(wants.answer(
@@ -145,22 +146,57 @@ pub async fn list(
     ))
 }
 
+/// Get a flow, or wait for its end.
+#[utoipa::path(
+    get, path = "/v1/flows/{id}", tag = "flows", params(("id" = uuid::Uuid, Path), Waiting),
+    responses((status = 200, description = "The flow", body = FlowDoc), Problems)
+)]
+pub async fn get(
+    State(app): State<Shared>,
+    caller: Caller,
+    wants: Wants,
+    Path(id): Path<FlowId>,
+    Query(waiting): Query<Waiting>,
+) -> Result<Response, Refusal> {
+    caller.may(May::Read)?;
+    let flow = waited_for(&app, &caller, id, &waiting).await?;
+    let ended = flow.live.end.is_some();
+    Ok(wants.answer(|| FlowDoc::from(&*flow), || record::FlowRecord { flow: flow.clone(), ended }))
+}
+
+/// A flow, after its end if that comes in time.
+async fn waited_for(
+    app: &Shared,
+    caller: &Caller,
+    id: FlowId,
+    waiting: &Waiting,
+) -> Result<Arc<Flow>, Refusal> {
+    let patience = wait("wait", waiting.wait.as_deref())?.unwrap_or(Duration::ZERO);
+    let flow = app.flow(caller, id).await?;
+    if flow.live.end.is_some() || patience.is_zero() {
+        return Ok(flow);
+    }
+    match app.wait_for(patience, app.engine.wait_flow(id)).await.transpose()? {
+        Some(ended) => Ok(ended),
+        None => Ok(app.flow(caller, id).await?),
+    }
+}
+
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct Members {
     /// Members after this number.
     pub after: Option<u64>,
-    /// How many members; none if 0.
     pub limit: Option<u32>,
 }
 
 /// Get a flow with a page of its members.
 #[utoipa::path(
-    get, path = "/v1/flows/{id}", tag = "flows", params(("id" = uuid::Uuid, Path), Members),
-    responses((status = 200, description = "The flow", body = FlowDescriptionDoc), Problems)
+    get, path = "/v1/flows/{id}/members", tag = "flows", params(("id" = uuid::Uuid, Path), Members),
+    responses((status = 200, description = "The flow and its members", body = FlowDescriptionDoc), Problems)
 )]
-pub async fn get(
+pub async fn members(
     State(app): State<Shared>,
     caller: Caller,
     wants: Wants,
@@ -169,8 +205,7 @@ pub async fn get(
 ) -> Result<Response, Refusal> {
     caller.may(May::Read)?;
     app.check_flow(&caller, id).await?;
-    let limit = if members.limit == Some(0) { 0 } else { page_limit(members.limit)? };
-    let found = app.engine.describe_flow(id, members.after.unwrap_or(0), limit).await?;
+    let found = app.engine.describe_flow(id, members.after.unwrap_or(0), page_limit(members.limit)?).await?;
     Ok(wants.answer(
         || FlowDescriptionDoc {
             flow: FlowDoc::from(&*found.flow),
@@ -186,7 +221,7 @@ pub async fn get(
 #[into_params(parameter_in = Query)]
 pub struct Drawn {
     /// How many members at most; 1,000 if it is left out, at most 10,000.
-    pub members: Option<u32>,
+    pub limit: Option<u32>,
 }
 
 /// Get a flow with its nodes and edges.
@@ -203,7 +238,7 @@ pub async fn graph(
 ) -> Result<Response, Refusal> {
     caller.may(May::Read)?;
     app.check_flow(&caller, id).await?;
-    let max = (drawn.members.unwrap_or(1_000) as usize).min(GRAPH_MAX);
+    let max = (drawn.limit.unwrap_or(1_000) as usize).min(GRAPH_MAX);
     let graph = app.engine.graph(id, max).await?;
     Ok(wants.answer(
         || GraphDoc {
@@ -234,12 +269,7 @@ pub async fn result(
     Query(waiting): Query<Waiting>,
 ) -> Result<Response, Refusal> {
     caller.may(May::Read)?;
-    let patience = wait("wait", waiting.wait.as_deref())?.unwrap_or(Duration::ZERO);
-    let mut flow = app.flow(&caller, id).await?;
-    if flow.live.end.is_none() && !patience.is_zero() {
-        let waited = app.wait_for(patience, app.engine.wait_flow(id)).await.transpose()?;
-        flow = waited.unwrap_or(flow);
-    }
+    let flow = waited_for(&app, &caller, id, &waiting).await?;
     let ended = flow.live.end.is_some();
     let result = match ended && caller.sees_payloads() {
         true => Some(app.engine.flow_result(id).await?),
@@ -251,7 +281,7 @@ pub async fn result(
             ended,
             result: result.as_ref().and_then(|it| payload::split(it).0),
         },
-        || record::FlowEnded { flow: flow.clone(), ended, result: result.clone() },
+        || record::PayloadRecord { payload: result.clone() },
     ))
 }
 
@@ -268,28 +298,24 @@ pub struct EdgesOf {
 
 /// List the edges of a node.
 #[utoipa::path(
-    get, path = "/v1/flows/{id}/nodes/{node}/edges", tag = "flows",
-    params(("id" = uuid::Uuid, Path), ("node" = uuid::Uuid, Path), EdgesOf),
+    get, path = "/v1/executions/{id}/edges", tag = "flows",
+    params(("id" = uuid::Uuid, Path), EdgesOf),
     responses((status = 200, description = "A page of edges", body = EdgePageDoc), Problems)
 )]
 pub async fn edges(
     State(app): State<Shared>,
     caller: Caller,
     wants: Wants,
-    Path((id, node)): Path<(FlowId, ExecutionId)>,
+    Path(node): Path<ExecutionId>,
     Query(asked): Query<EdgesOf>,
 ) -> Result<Response, Refusal> {
     caller.may(May::Read)?;
-    app.check_flow(&caller, id).await?;
+    app.check_execution(&caller, node).await?;
     let direction = match asked.direction.as_deref() {
         None | Some("in") => Direction::In,
         Some("out") => Direction::Out,
         Some(_) => return Err(Problem::invalid("direction", "is neither in nor out").into()),
     };
-    let member = app.execution(&caller, node).await?;
-    if member.flow() != Some(id) {
-        return Err(not_found("node", node.to_string()).into());
-    }
     let page = app.engine.edges(node, direction, asked.after.unwrap_or(0), page_limit(asked.limit)?).await?;
     Ok(wants.answer(
         || EdgePageDoc {
@@ -302,20 +328,19 @@ pub async fn edges(
 
 /// Get the edge between two nodes.
 #[utoipa::path(
-    get, path = "/v1/flows/{id}/edges/{upstream}/{downstream}", tag = "flows",
-    params(("id" = uuid::Uuid, Path), ("upstream" = uuid::Uuid, Path), ("downstream" = uuid::Uuid, Path)),
+    get, path = "/v1/executions/{id}/edges/{downstream}", tag = "flows",
+    params(("id" = uuid::Uuid, Path), ("downstream" = uuid::Uuid, Path)),
     responses((status = 200, description = "The edge", body = EdgeDoc), Problems)
 )]
 pub async fn edge(
     State(app): State<Shared>,
     caller: Caller,
     wants: Wants,
-    Path((id, upstream, downstream)): Path<(FlowId, ExecutionId, ExecutionId)>,
+    Path((upstream, downstream)): Path<(ExecutionId, ExecutionId)>,
 ) -> Result<Response, Refusal> {
     caller.may(May::Read)?;
-    app.check_flow(&caller, id).await?;
-    let found = app.engine.edge(EdgeKey { upstream, downstream }).await?;
-    let edge = found.filter(|it| it.flow == id);
+    app.check_execution(&caller, upstream).await?;
+    let edge = app.engine.edge(EdgeKey { upstream, downstream }).await?;
     let edge = edge.ok_or_else(|| not_found("edge", format!("{upstream}/{downstream}")))?;
     Ok(wants.answer(|| EdgeDoc::from(&*edge), || record::EdgeRecord { edge: Some(edge.clone()) }))
 }

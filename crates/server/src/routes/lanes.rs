@@ -27,7 +27,7 @@ pub async fn list(State(app): State<Shared>, caller: Caller, wants: Wants) -> Re
 
 /// Change a lane. When this is answered, it holds everywhere.
 #[utoipa::path(
-    put, path = "/v1/lanes/{lane}", tag = "lanes", request_body = LaneChange,
+    patch, path = "/v1/lanes/{lane}", tag = "lanes", request_body = LaneChange,
     params(("lane" = String, Path)),
     responses((status = 200, description = "The lane", body = LaneDoc), Problems)
 )]

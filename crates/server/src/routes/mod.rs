@@ -39,13 +39,15 @@ use utoipa_axum::routes;
 use crate::answer::Refusal;
 use crate::app::{App, Shared, WAIT_MAX};
 
+/// How many items a page has at most.
+const PAGE_MAX: u32 = 10_000;
+
 /// Answers below this size are not worth compressing.
 const COMPRESS_ABOVE: u16 = 1_024;
 
 fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::with_openapi(head())
         .routes(routes!(submit::submit, executions::list))
-        .routes(routes!(submit::submit_batch))
         .routes(routes!(executions::count))
         .routes(routes!(executions::counts))
         .routes(routes!(executions::get, operate::remove))
@@ -71,6 +73,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(signals::issue_token))
         .routes(routes!(flows::create, flows::list))
         .routes(routes!(flows::get))
+        .routes(routes!(flows::members))
         .routes(routes!(flows::graph))
         .routes(routes!(flows::result))
         .routes(routes!(flows::edges))
@@ -237,8 +240,8 @@ fn wait(field: &'static str, text: Option<&str>) -> Result<Option<Duration>, Ref
 /// How many items a page has.
 fn page_limit(limit: Option<u32>) -> Result<usize, Refusal> {
     match limit.unwrap_or(100) {
-        limit @ 1..=1_000 => Ok(limit as usize),
-        limit => Err(Problem::invalid("limit", format!("is {limit}; allowed are 1 to 1000")).into()),
+        limit @ 1..=PAGE_MAX => Ok(limit as usize),
+        limit => Err(Problem::invalid("limit", format!("is {limit}; allowed are 1 to {PAGE_MAX}")).into()),
     }
 }
 
@@ -248,10 +251,12 @@ mod tests {
 
     #[test]
     fn only_loopback_names_lead_to_a_server_without_tokens() {
-        for host in ["localhost", "localhost:7400", "127.0.0.1:7400", "[::1]:7400", "LOCALHOST", "127.1.2.3"] {
+        for host in ["localhost", "localhost:7400", "127.0.0.1:7400", "[::1]:7400", "LOCALHOST", "127.1.2.3"]
+        {
             assert!(is_loopback_name(host), "{host}");
         }
-        for host in ["", "example.org", "localhost.example.org", "127.0.0.1.example.org", "10.0.0.1", "[::2]"] {
+        for host in ["", "example.org", "localhost.example.org", "127.0.0.1.example.org", "10.0.0.1", "[::2]"]
+        {
             assert!(!is_loopback_name(host), "{host}");
         }
     }

@@ -42,7 +42,10 @@ async fn show(State(app): State<Shared>, Path(token): Path<String>) -> Response 
             page(StatusCode::OK, "Decide", &body)
         }
         Ok((execution, None)) => {
-            let body = format!("<h1>Already decided</h1>{}</dl><p>Nothing is left to do here.</p>", facts(&execution));
+            let body = format!(
+                "<h1>Already decided</h1>{}</dl><p>Nothing is left to do here.</p>",
+                facts(&execution)
+            );
             page(StatusCode::OK, "Already decided", &body)
         }
         Err(failure) => refused(failure),
@@ -65,7 +68,11 @@ async fn decide(
     form: Result<Form<Decision>, axum::extract::rejection::FormRejection>,
 ) -> Response {
     let Ok(Form(form)) = form else {
-        return page(StatusCode::BAD_REQUEST, "Not understood", "<h1>Not understood</h1><p>Go back and try again.</p>");
+        return page(
+            StatusCode::BAD_REQUEST,
+            "Not understood",
+            "<h1>Not understood</h1><p>Go back and try again.</p>",
+        );
     };
     let approved = match &*form.decision {
         "approve" => true,
@@ -76,7 +83,11 @@ async fn decide(
         }
     };
     if form.comment.len() > 4 * TEXT_MAX {
-        return page(StatusCode::BAD_REQUEST, "Too long", "<h1>The comment is too long</h1><p>Go back and shorten it.</p>");
+        return page(
+            StatusCode::BAD_REQUEST,
+            "Too long",
+            "<h1>The comment is too long</h1><p>Go back and shorten it.</p>",
+        );
     }
     let to = match Engine::token_target(&token) {
         Ok(to) => to,
@@ -91,16 +102,17 @@ async fn decide(
 fn signal(to: To, approved: bool, form: &Decision) -> SendSignal {
     let source = form.source.trim();
     let payload = serde_json::json!({ "approved": approved, "comment": form.comment });
-    let mut signal = SendSignal::new(to, Payload::json(payload.to_string()));
-    signal.source = (!source.is_empty()).then(|| source.into());
-    signal
+    let source = (!source.is_empty()).then(|| source.into());
+    SendSignal { payload: Payload::json(payload.to_string()), source, ..SendSignal::new(to) }
 }
 
 fn told(approved: bool, effect: Effect) -> Response {
     let (title, text) = match effect {
         Effect::Ignored(Ignored::Closed) => ("Already decided", "Somebody was faster; nothing was changed."),
         Effect::Ignored(Ignored::NoSource) => ("Your name is missing", "Go back and write it."),
-        Effect::Ignored(_) => ("Not counted", "You are not among those who may decide this, or have decided before."),
+        Effect::Ignored(_) => {
+            ("Not counted", "You are not among those who may decide this, or have decided before.")
+        }
         Effect::Duplicate => ("Already received", "Your decision was received before."),
         _ if approved => ("Approved", "Thank you. You may close this page."),
         _ => ("Rejected", "Thank you. You may close this page."),
@@ -115,7 +127,9 @@ fn refused(failure: Failure) -> Response {
             let body = "<h1>This link is not good</h1><p>It may be mistyped, expired, or used up. Ask for a new one.</p>";
             page(StatusCode::NOT_FOUND, "Not good", body)
         }
-        _ => page(StatusCode::SERVICE_UNAVAILABLE, "Not now", "<h1>Not now</h1><p>Try again in a moment.</p>"),
+        _ => {
+            page(StatusCode::SERVICE_UNAVAILABLE, "Not now", "<h1>Not now</h1><p>Try again in a moment.</p>")
+        }
     }
 }
 

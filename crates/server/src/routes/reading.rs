@@ -45,7 +45,9 @@ pub struct Done {
 /// The document for a reply; `None` for replies that are never given out.
 pub fn document(reply: &Reply) -> Option<Json> {
     Some(match reply {
-        Reply::Created { execution, existing } => Json::of(&Submitted { id: *execution, existing: *existing }),
+        Reply::Created { execution, existing } => {
+            Json::of(&Submitted { id: *execution, existing: *existing })
+        }
         Reply::LeaseEnded(how) => Json::of(&task_ended(*how)),
         Reply::Noted { cancel } => Json::of(&Noted { cancel: cancel.as_ref().map(Into::into) }),
         Reply::Appended { next, cancel } => {

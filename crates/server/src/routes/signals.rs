@@ -4,7 +4,9 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use ff_api::fields::{id, word};
-use ff_api::mail::{OpenedDoc, SignalDoc, SignalPage, SignalRequest, SignalledDoc, WaitpointDoc, WaitpointPage};
+use ff_api::mail::{
+    OpenedDoc, SignalDoc, SignalPage, SignalRequest, SignalledDoc, WaitpointDoc, WaitpointPage,
+};
 use ff_api::time::Time;
 use ff_api::{Problem, record};
 use ff_core::commands::{SendSignal, To};
@@ -18,7 +20,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::attempts::hidden;
-use super::executions::order;
+use super::executions::{order, scan_max};
 use super::page_limit;
 use super::reading::document;
 use crate::access::{Caller, May, bearer, caller};
@@ -28,8 +30,6 @@ use crate::body::{Body, Path, Query};
 
 /// How waitpoint tokens begin; access tokens begin otherwise.
 const WAITPOINT_TOKEN: &str = "v1.";
-
-const SCAN_MAX: usize = 10_000;
 
 /// Send a signal to an execution, by its name.
 #[utoipa::path(
@@ -109,6 +109,8 @@ pub struct Inbox {
     /// `oldest_first` (default) or `newest_first`.
     pub order: Option<String>,
     pub limit: Option<u32>,
+    /// How many records to look at before saying where to go on; 10,000 at most.
+    pub scan: Option<u32>,
     /// From the page before.
     pub cursor: Option<String>,
 }
@@ -132,13 +134,17 @@ pub async fn waitpoints(
             lane: it.lane.as_deref().map(LaneName::parse).transpose()?,
             kind: it.kind.as_deref().map(Kind::parse).transpose()?,
             name: it.name.as_deref().map(SignalName::parse).transpose()?,
-            reason: it.reason.as_deref().map(|it| word("reason", it, Reason::ALL, Reason::word)).transpose()?,
+            reason: it
+                .reason
+                .as_deref()
+                .map(|it| word("reason", it, Reason::ALL, Reason::word))
+                .transpose()?,
             execution: it.execution.as_deref().map(|it| id("execution", it)).transpose()?,
         },
         order: order(Some(it.order.as_deref().unwrap_or("oldest_first")))?,
         after: it.cursor.as_deref().map(|it| id("cursor", it)).transpose()?,
         limit: page_limit(it.limit)?,
-        scan_max: SCAN_MAX,
+        scan_max: scan_max(it.scan),
     };
     let page = app.engine.waitpoints(ask).await?;
     Ok(wants.answer(

@@ -32,7 +32,10 @@ pub struct Reading {
     pub after: Option<String>,
     /// `oldest_first` (default) or `newest_first`.
     pub order: Option<String>,
+    /// How many frames; 0 asks for nothing but what is known of the stream.
     pub limit: Option<u32>,
+    /// How many bytes of output at most; at least one frame comes.
+    pub bytes: Option<u32>,
 }
 
 /// Read the output of an execution, or follow it: with `Accept: text/event-stream` frames come as they are appended.
@@ -72,18 +75,18 @@ async fn page(app: &Shared, wants: Wants, id: ExecutionId, reading: &Reading) ->
     let after = reading.after.as_deref().map(str::parse::<u64>).transpose();
     let after = after.map_err(|_| Problem::invalid("after", "is not a number of a frame"))?;
     let frames = match reading.attempt.or(known.as_ref().map(|it| it.attempt)) {
-        None => Vec::new(),
-        Some(attempt) => {
+        Some(attempt) if reading.limit != Some(0) => {
             let ask = FramePageAsk {
                 execution: id,
                 attempt,
                 order: order(Some(reading.order.as_deref().unwrap_or("oldest_first")))?,
                 after: after.unwrap_or(0),
                 limit: page_limit(reading.limit)?,
-                bytes: PAGE_BYTES,
+                bytes: reading.bytes.map_or(PAGE_BYTES, |bytes| (bytes as usize).min(PAGE_BYTES)),
             };
             app.engine.frames(ask).await?
         }
+        _ => Vec::new(),
     };
     Ok(wants.answer(
         || StreamDoc::of(known.as_deref(), &frames),

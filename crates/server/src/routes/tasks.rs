@@ -5,17 +5,17 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use ff_api::flow::{Drawing, Expanding};
 use ff_api::mail::OpenedDoc;
-use ff_api::submit::{Submission, Submitted};
+use ff_api::submit::Submitted;
 use ff_api::task::{
-    Completions, Delayings, Failings, FramesBatch, Lease, OpeningWaitpoint, Progressings, Releasings, StepDoc,
-    StepsDones, Suspendings,
+    Completion, Completions, Delaying, Delayings, Failing, Failings, Frames, FramesBatch, OpeningWaitpoint,
+    Progressing, Progressings, Releasing, Releasings, StartingChild, StepsDone, StepsDones, Suspending,
+    Suspendings,
 };
 use ff_api::time::Time;
 use ff_api::{Problem, record};
-use ff_core::commands::{Delay, Release, Report, StartChild};
+use ff_core::commands::{Delay, Release, Report};
 use ff_core::rejection::Invalid;
-use ff_core::{Command, ExecutionId, Rejection, Reply};
-use serde::Deserialize;
+use ff_core::{Command, ExecutionId, Namespace, Rejection, Reply};
 
 use super::batch::{self, Outcomes};
 use super::reading::document;
@@ -45,7 +45,7 @@ async fn carry_out(
 }
 
 macro_rules! routes_of_tasks {
-    ($($(#[$doc:meta])* $name:ident $path:literal $batch:ident |$app:ident, $task:ident| $command:expr;)+) => { $(
+    ($($(#[$doc:meta])* $name:ident $path:literal $batch:ident |$app:ident, $task:ident: $item:ident| $command:expr;)+) => { $(
         $(#[$doc])*
         #[utoipa::path(
             post, path = $path, tag = "tasks", request_body = $batch,
@@ -58,7 +58,7 @@ macro_rules! routes_of_tasks {
             Body(batch): Body<$batch>,
         ) -> Result<Response, Refusal> {
             let $app = &app;
-            let command = |$task| -> Result<Command, Invalid> { $command };
+            let command = |$task: $item| -> Result<Command, Invalid> { $command };
             let commands = batch.tasks.into_iter().map(|task| (task.lease.execution, command(task)));
             carry_out(&app, &caller, wants, commands.collect()).await
         }
@@ -67,21 +67,21 @@ macro_rules! routes_of_tasks {
 
 routes_of_tasks! {
     /// Complete tasks.
-    complete "/v1/tasks/complete" Completions |_app, task| task.command().map(Command::from);
+    complete "/v1/tasks/complete" Completions |_app, task: Completion| task.command().map(Command::from);
     /// Report tasks as failed; they are tried again as their policy says.
-    fail "/v1/tasks/fail" Failings |app, task| Ok(task.command(app.engine.random()).into());
+    fail "/v1/tasks/fail" Failings |app, task: Failing| Ok(task.command(app.engine.random()).into());
     /// Put tasks off without spending an attempt.
-    delay "/v1/tasks/delay" Delayings |_app, task| Ok(Delay::from(task).into());
+    delay "/v1/tasks/delay" Delayings |_app, task: Delaying| Ok(Delay::from(task).into());
     /// Give tasks back without spending an attempt.
-    release "/v1/tasks/release" Releasings |_app, task| Ok(Release::from(task).into());
+    release "/v1/tasks/release" Releasings |_app, task: Releasing| Ok(Release::from(task).into());
     /// Say how far tasks are.
-    progress "/v1/tasks/progress" Progressings |_app, task| Ok(Report::from(task).into());
+    progress "/v1/tasks/progress" Progressings |_app, task: Progressing| Ok(Report::from(task).into());
     /// Suspend tasks until something happens outside.
-    suspend "/v1/tasks/suspend" Suspendings |_app, task| task.command().map(Command::from);
+    suspend "/v1/tasks/suspend" Suspendings |_app, task: Suspending| task.command().map(Command::from);
     /// Record steps that are done.
-    steps "/v1/tasks/steps" StepsDones |_app, task| task.command().map(Command::from);
+    steps "/v1/tasks/steps" StepsDones |_app, task: StepsDone| task.command().map(Command::from);
     /// Append output.
-    frames "/v1/tasks/frames" FramesBatch |_app, task| task.command().map(Command::from);
+    frames "/v1/tasks/frames" FramesBatch |_app, task: Frames| task.command().map(Command::from);
 }
 
 /// Open a waitpoint before suspending; the answer has the token for it.
@@ -106,34 +106,24 @@ pub async fn waitpoint(
     ))
 }
 
-/// A child to be started by a running task.
-#[derive(Debug, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ChildRequest {
-    pub lease: Lease,
-    pub run: Submission,
-    /// Under a step the child is started once, however often it is asked for.
-    pub step: Option<StepDoc>,
-}
-
 /// Start an execution that belongs to a running task and is cancelled with it.
 #[utoipa::path(
-    post, path = "/v1/tasks/child", tag = "tasks", request_body = ChildRequest,
+    post, path = "/v1/tasks/child", tag = "tasks", request_body = StartingChild,
     responses((status = 201, description = "Started, now or before", body = Submitted), Problems)
 )]
 pub async fn child(
     State(app): State<Shared>,
     caller: Caller,
     wants: Wants,
-    Body(it): Body<ChildRequest>,
+    Body(it): Body<StartingChild>,
 ) -> Result<Response, Refusal> {
     caller.may(May::Work)?;
     app.check_execution(&caller, it.lease.execution).await?;
     let (parent, now) = (it.lease.execution, app.now());
-    let create = it.run.create(app.engine.limits(), |_, _| app.engine.new_child_execution_id(now, parent))?;
-    caller.may_in(&create.namespace)?;
-    let step = it.step.as_ref().map(StepDoc::place).transpose()?;
-    let reply = app.run(StartChild { fence: it.lease.into(), create, step }).await?;
+    let new_id = |_: &Namespace, _: Option<&str>| app.engine.new_child_execution_id(now, parent);
+    let command = it.command(app.engine.limits(), new_id)?;
+    caller.may_in(&command.create.namespace)?;
+    let reply = app.run(command).await?;
     match reply {
         Reply::Created { execution, existing } => Ok(wants.answer_with(
             StatusCode::CREATED,

@@ -57,7 +57,7 @@ pub async fn create(
         cause: it.cause.unwrap_or_default().into(),
     };
     let (token, secret) = app.engine.create_token(new).await?;
-    let made = TokenMade { token: token_document(&token), secret };
+    let made = TokenMade { token: token_document(&token), secret: secret.reveal().to_owned() };
     Ok(Wants::Documents.answer_with(StatusCode::CREATED, || made, || ()))
 }
 
