@@ -1,5 +1,7 @@
 //! Access tokens and what the server says about itself.
 
+use ff_core::registry::AccessToken;
+
 use crate::time::{Span, Time};
 
 request! {
@@ -19,6 +21,7 @@ request! {
         pub see_payloads: bool,
         /// It expires after so long; never if it is left out.
         pub expires_in_ms: Option<Span>,
+        pub actor: Option<String>,
         pub cause: Option<String>,
     }
 }
@@ -36,6 +39,23 @@ answer! {
         pub expires_at: Option<Time>,
         pub revoked_at: Option<Time>,
         pub revoked_by: Option<String>,
+    }
+}
+
+impl From<&AccessToken> for TokenDoc {
+    fn from(it: &AccessToken) -> TokenDoc {
+        TokenDoc {
+            id: it.id.to_string(),
+            name: it.name.to_string(),
+            role: it.role.word().to_owned(),
+            namespaces: it.namespaces.iter().map(|it| it.to_string()).collect(),
+            see_payloads: it.see_payloads,
+            created_at: Time(it.created_at),
+            created_by: it.created_by.actor.to_string(),
+            expires_at: it.expires_at.map(Time),
+            revoked_at: it.revoked.as_ref().map(|it| Time(it.at)),
+            revoked_by: it.revoked.as_ref().map(|it| it.by.actor.to_string()),
+        }
     }
 }
 

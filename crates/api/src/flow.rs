@@ -217,7 +217,7 @@ impl From<Join> for JoinDoc {
 }
 
 /// Where new ids come from, and what is allowed.
-pub trait Making {
+pub trait Making: Sync {
     fn limits(&self) -> &Limits;
     fn member(&self, flow: FlowId) -> ExecutionId;
     fn child(&self, flow: FlowId) -> FlowId;

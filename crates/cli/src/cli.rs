@@ -17,14 +17,16 @@ Examples:
   flowfabric submit greet --input '{\"name\":\"Ada\"}'
   flowfabric worker --kind greet --exec 'jq -c .name'
   flowfabric list --state failed --since 1h
+  flowfabric serve
+  flowfabric list --server http://127.0.0.1:7400
   flowfabric flow submit trip.yaml --wait
   flowfabric explain 0197f3a2-6f3e-7c41-9b1d-0242ac120002
   flowfabric tail --from beginning --limit 20 --json
 
 Settings: a flag wins over the environment, that over flowfabric.toml in the working folder, that over the
 default. Every option has a name in the environment: --store is FLOWFABRIC_STORE, and --lane of submit is
-FLOWFABRIC_SUBMIT_LANE. Keys of flowfabric.toml: store, json, log, patience, and a
-table [limits].
+FLOWFABRIC_SUBMIT_LANE. Keys of flowfabric.toml: store, server, token, json, log, patience, and
+a table [limits].
 
 Exit codes:
   0    done
@@ -53,6 +55,12 @@ pub struct Global {
     /// Where the work is kept: sqlite:PATH, postgres://… or memory: [default: sqlite:flowfabric.db]
     #[arg(long, global = true, value_name = "URL")]
     pub store: Option<String>,
+    /// The server to use instead of a store, such as http://127.0.0.1:7400
+    #[arg(long, global = true, value_name = "URL", conflicts_with = "store")]
+    pub server: Option<String>,
+    /// The token for the server; better in the environment than here, where others may see it
+    #[arg(long, global = true, value_name = "SECRET")]
+    pub token: Option<String>,
     /// Print JSON: one document, or one line each for streams
     #[arg(long, global = true)]
     pub json: bool,

@@ -40,7 +40,7 @@ pub async fn with<T, F: Future<Output = Result<T, Problem>>>(
     patience: Patience,
     command: impl FnOnce(Fabric) -> F,
 ) -> Result<T, Problem> {
-    if open == Open::Existing {
+    if open == Open::Existing && settings.server.is_none() {
         check_exists(&settings.store)?;
     }
     let options = Options::new().limits(settings.limits.clone());
@@ -48,13 +48,20 @@ pub async fn with<T, F: Future<Output = Result<T, Problem>>>(
         Patience::Short => options.command_timeout(settings.patience).retry_for(Duration::ZERO),
         Patience::Long => options,
     };
-    let fabric = flowfabric::connect_with(&settings.store, options).await.map_err(|error| {
+    let options = match &settings.token {
+        Some(token) => options.token(token.as_str()),
+        None => options,
+    };
+    let address = settings.server.as_ref().unwrap_or(&settings.store);
+    let fabric = flowfabric::connect_with(address, options).await.map_err(|error| {
         let field = error.field().is_some();
         let problem = Problem::from(error);
-        if field {
-            problem.hint("set --store, FLOWFABRIC_STORE, or store in flowfabric.toml")
-        } else {
-            problem
+        match (field, &settings.server) {
+            (true, None) => problem.hint("set --store, FLOWFABRIC_STORE, or store in flowfabric.toml"),
+            (_, Some(server)) => {
+                problem.hint(format!("is there a server at {server}? `flowfabric serve` starts one"))
+            }
+            (false, None) => problem,
         }
     })?;
     let result = command(fabric.clone()).await;
@@ -64,6 +71,7 @@ pub async fn with<T, F: Future<Output = Result<T, Problem>>>(
 
 /// The store alone, without an engine on it.
 pub async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem> {
+    settings.embedded()?;
     if settings.store.trim().starts_with("postgres") {
         let address = ff_store_postgres::Address::parse(&settings.store)?;
         return Ok(Arc::new(PostgresStore::open(address, ff_store_postgres::Options::default()).await?));

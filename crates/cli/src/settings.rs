@@ -21,15 +21,20 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[serde(deny_unknown_fields, default)]
 struct File {
     store: Option<String>,
+    server: Option<String>,
+    token: Option<String>,
     json: Option<bool>,
     log: Option<String>,
     patience: Option<String>,
     limits: Option<Limits>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Settings {
     pub store: String,
+    /// A server to use instead of the store.
+    pub server: Option<String>,
+    pub token: Option<String>,
     pub json: bool,
     pub limits: Limits,
     /// How long a command waits for a store that is locked, full or out of reach.
@@ -44,12 +49,24 @@ impl Settings {
         let patience = patience.map_err(|error| Problem::usage(format!("patience: {error}")))?;
         // The environment has been taken into account where the command line was read.
         Ok(Settings {
+            // Whoever names a store on the command line does not mean the server of the file.
+            server: global.server.clone().or(file.server.filter(|_| global.store.is_none())),
+            token: global.token.clone().or(file.token),
             store: global.store.clone().or(file.store).unwrap_or_else(|| STORE.to_owned()),
             json: global.json || file.json.unwrap_or(false),
             log: global.log.clone().or(file.log).unwrap_or_else(|| "warn".to_owned()),
             patience: global.patience.or(patience).unwrap_or(PATIENCE),
             limits: file.limits.unwrap_or_default(),
         })
+    }
+
+    /// For what only the owner of a store can do.
+    pub fn embedded(&self) -> Result<Settings, Problem> {
+        match &self.server {
+            None => Ok(self.clone()),
+            Some(_) => Err(Problem::usage("this works on a store, not through a server")
+                .hint("give --store instead of --server")),
+        }
     }
 
     pub fn start_logging(&self) -> Result<(), Problem> {
@@ -79,6 +96,6 @@ fn read(given: Option<&Path>) -> Result<File, Problem> {
         let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
         let place = line.map_or_else(String::new, |line| format!(", line {line}"));
         Problem::usage(format!("{}{place}: {message}", path.display()))
-            .hint("allowed keys are store, json, log, patience and the table [limits]")
+            .hint("allowed keys are store, server, token, json, log, patience and the table [limits]")
     })
 }

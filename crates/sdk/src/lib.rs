@@ -17,6 +17,7 @@
 //! | live output | [`Context::emit`], [`Context::summary`], [`Run::tail`], [`Run::frames`] |
 //! | tests that move the clock | [`testing`] |
 
+mod access;
 mod context;
 mod durable;
 mod error;
@@ -40,6 +41,7 @@ mod time;
 mod url;
 mod worker;
 
+pub use access::{NewToken, Role, TokenInfo};
 pub use context::Context;
 pub use durable::{
     Child, ChildCall, OpenWaitpoint, OrTimeout, Received, Resumed, RetriedStep, StartChild, StepCall,

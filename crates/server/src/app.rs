@@ -103,6 +103,7 @@ impl Making for App {
 }
 
 /// Counts something for as long as it lives.
+#[derive(Debug)]
 pub struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {

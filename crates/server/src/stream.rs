@@ -55,10 +55,6 @@ impl Sink {
         };
         self.0.send(text.into()).await.is_ok()
     }
-
-    pub async fn closed(&self) {
-        self.0.closed().await;
-    }
 }
 
 struct Events {

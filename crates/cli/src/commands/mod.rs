@@ -21,6 +21,7 @@ mod remove;
 mod replay;
 mod resume;
 mod revoke;
+mod serve;
 mod signal;
 mod steps;
 pub mod store;
@@ -28,6 +29,7 @@ mod stream;
 mod submit;
 mod tag;
 mod tail;
+mod token;
 mod waitpoint;
 mod watch;
 mod worker;
@@ -41,6 +43,7 @@ use crate::settings::Settings;
 #[derive(Subcommand, Debug)]
 pub enum Command {
     Demo(demo::Demo),
+    Serve(serve::Serve),
     Submit(submit::Submit),
     Get(get::Get),
     List(list::List),
@@ -54,6 +57,7 @@ pub enum Command {
     Stream(stream::Stream),
     Steps(steps::Steps),
     Key(key::Key),
+    Token(token::Token),
     Replay(replay::Replay),
     Hold(hold::Hold),
     Release(release::Release),
@@ -78,6 +82,7 @@ pub enum Command {
 pub async fn run(command: Command, settings: Settings) -> Result<(), Problem> {
     match command {
         Command::Demo(it) => it.run(&settings).await,
+        Command::Serve(it) => it.run(&settings).await,
         Command::Submit(it) => it.run(&settings).await,
         Command::Get(it) => it.run(&settings).await,
         Command::List(it) => it.run(&settings).await,
@@ -91,6 +96,7 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Problem> {
         Command::Stream(it) => it.run(&settings).await,
         Command::Steps(it) => it.run(&settings).await,
         Command::Key(it) => it.run(&settings).await,
+        Command::Token(it) => it.run(&settings).await,
         Command::Replay(it) => it.run(&settings).await,
         Command::Hold(it) => it.run(&settings).await,
         Command::Release(it) => it.run(&settings).await,

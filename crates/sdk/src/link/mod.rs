@@ -2,6 +2,7 @@
 //!
 //! Everything above asks a [`Link`], so that it is the same wherever the engine runs.
 
+mod access;
 pub(crate) mod remote;
 mod subscription;
 mod tail;

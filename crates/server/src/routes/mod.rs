@@ -43,7 +43,7 @@ use crate::app::{App, Shared, WAIT_MAX};
 const PAGE_MAX: u32 = 10_000;
 
 /// Answers below this size are not worth compressing.
-const COMPRESS_ABOVE: u16 = 1_024;
+const COMPRESS_ABOVE: u64 = 1_024;
 
 fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::with_openapi(head())

@@ -149,6 +149,7 @@ pub async fn expand(
     let execution = app.execution(&caller, it.lease.execution).await?;
     let flow = execution.flow().ok_or_else(|| not_found("flow of", execution.id.to_string()))?;
     let drawing = Drawing { making: &*app, flow, namespace: execution.spec.namespace.clone() };
-    let reply = app.run(it.command(&drawing)?).await?;
+    let command = it.command(&drawing)?;
+    let reply = app.run(command).await?;
     Ok(wants.reply(&reply, document))
 }

@@ -5,30 +5,14 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use ff_api::access::{TokenDoc, TokenMade, TokenRequest, TokensDoc};
 use ff_api::fields::{Why, word};
-use ff_api::time::Time;
 use ff_core::name::Namespace;
-use ff_core::registry::{AccessToken, Role};
+use ff_core::registry::Role;
 use ff_engine::registry::NewToken;
 
 use crate::access::{Caller, May};
 use crate::answer::{Problems, Refusal, Wants};
 use crate::app::Shared;
 use crate::body::{Body, Path};
-
-fn token_document(it: &AccessToken) -> TokenDoc {
-    TokenDoc {
-        id: it.id.to_string(),
-        name: it.name.to_string(),
-        role: it.role.word().to_owned(),
-        namespaces: it.namespaces.iter().map(|it| it.to_string()).collect(),
-        see_payloads: it.see_payloads,
-        created_at: Time(it.created_at),
-        created_by: it.created_by.actor.to_string(),
-        expires_at: it.expires_at.map(Time),
-        revoked_at: it.revoked.as_ref().map(|it| Time(it.at)),
-        revoked_by: it.revoked.as_ref().map(|it| it.by.actor.to_string()),
-    }
-}
 
 fn only_admins(caller: &Caller) -> Result<(), Refusal> {
     caller.may(May::Administer)?;
@@ -53,11 +37,11 @@ pub async fn create(
         namespaces: namespaces?,
         see_payloads: it.see_payloads,
         expires_in_ms: it.expires_in_ms.map(|it| it.0),
-        actor: caller.actor(None).into(),
+        actor: caller.actor(it.actor.as_deref()).into(),
         cause: it.cause.unwrap_or_default().into(),
     };
     let (token, secret) = app.engine.create_token(new).await?;
-    let made = TokenMade { token: token_document(&token), secret: secret.reveal().to_owned() };
+    let made = TokenMade { token: TokenDoc::from(&*token), secret: secret.reveal().to_owned() };
     Ok(Wants::Documents.answer_with(StatusCode::CREATED, || made, || ()))
 }
 
@@ -69,7 +53,7 @@ pub async fn create(
 pub async fn list(State(app): State<Shared>, caller: Caller) -> Result<Response, Refusal> {
     only_admins(&caller)?;
     let tokens = app.engine.tokens().await?;
-    let tokens = TokensDoc { tokens: tokens.iter().map(|it| token_document(it)).collect() };
+    let tokens = TokensDoc { tokens: tokens.iter().map(|it| TokenDoc::from(&**it)).collect() };
     Ok(Wants::Documents.answer(|| tokens, || ()))
 }
 
@@ -87,5 +71,5 @@ pub async fn revoke(
     only_admins(&caller)?;
     let actor = caller.actor(why.actor.as_deref());
     let token = app.engine.revoke_token(&id, &actor, why.cause.as_deref().unwrap_or_default()).await?;
-    Ok(Wants::Documents.answer(|| token_document(&token), || ()))
+    Ok(Wants::Documents.answer(|| TokenDoc::from(&*token), || ()))
 }

@@ -10,6 +10,7 @@
 //! | `problem.rs` | what a server says in place of an answer |
 //! | `ids.rs` | new ids |
 
+mod access;
 mod address;
 mod courier;
 mod events;

@@ -1,0 +1,127 @@
+//! `flowfabric serve`
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use ff_server::{Config, Tls};
+use flowfabric::{Fabric, NewToken};
+use serde_json::json;
+
+use crate::problem::Problem;
+use crate::session::{self, Open, Patience};
+use crate::settings::Settings;
+use crate::{parse, view};
+
+/// Serve the HTTP API, so that clients and workers need no store of their own
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  flowfabric serve
+  flowfabric serve --store postgres://localhost/jobs --listen 127.0.0.1:7400
+  flowfabric serve --listen 0.0.0.0:7400 --auth --tls-cert cert.pem --tls-key key.pem
+
+On a loopback address nobody needs a token. On any other address every caller does: with --auth the first token, of
+the role admin, is made at the first start and printed once; `flowfabric token` makes more.")]
+pub struct Serve {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7400")]
+    listen: String,
+    /// Every caller needs a token
+    #[arg(long)]
+    auth: bool,
+    /// The certificate, as a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its key, as a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// A proxy in front of this server does TLS
+    #[arg(long)]
+    plain_http: bool,
+    /// How large the body of a request may be, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20)]
+    body_max: usize,
+    /// How many connections may be open at once
+    #[arg(long, value_name = "N", default_value_t = 50_000)]
+    connections_max: usize,
+    /// How long requests may go on when the server is asked to stop
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, default_value = "20s")]
+    #[arg(allow_hyphen_values = true)]
+    grace: Duration,
+}
+
+impl Serve {
+    pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
+        let config = self.config()?;
+        config.check().map_err(|error| Problem::usage(error.to_string()))?;
+        session::with(&settings.embedded()?, Open::OrCreate, Patience::Long, async |fabric| {
+            serve(fabric, config, settings).await
+        })
+        .await
+    }
+
+    fn config(&self) -> Result<Config, Problem> {
+        let tls = self.tls_cert.clone().zip(self.tls_key.clone());
+        Ok(Config {
+            address: address(&self.listen)?,
+            authentication: self.auth,
+            tls: tls.map(|(certificate, key)| Tls { certificate, key }),
+            plain_http: self.plain_http,
+            body_bytes_max: self.body_max,
+            connections_max: self.connections_max,
+            grace: self.grace,
+            ..Config::default()
+        })
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, Problem> {
+    let wrong = || {
+        let shown: String = text.chars().take(80).collect();
+        Problem::usage(format!("listen is {shown:?}; allowed are a host and a port, such as 127.0.0.1:7400"))
+    };
+    text.to_socket_addrs().map_err(|_| wrong())?.next().ok_or_else(wrong)
+}
+
+async fn serve(fabric: Fabric, config: Config, settings: &Settings) -> Result<(), Problem> {
+    let engine = fabric.engine().ok_or_else(|| Problem::error("there is no engine here"))?.clone();
+    if config.authentication {
+        first_token(&fabric, settings).await?;
+    }
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let server = ff_server::start(engine, config).await.map_err(|error| Problem::error(error.to_string()))?;
+    let url = format!("{scheme}://{}", server.address);
+    if settings.json {
+        view::json_line(&json!({ "listening": url, "store": session::without_password(&settings.store) }))?;
+    } else {
+        view::line(&format!("listening on {url}, store {}", session::without_password(&settings.store)))?;
+    }
+    flowfabric::asked_to_end().await;
+    let stopped = server.stop().await;
+    if !stopped.drained {
+        eprintln!("some requests had not ended within the grace and were cut off");
+    }
+    Ok(())
+}
+
+/// Without any token nobody could make one.
+async fn first_token(fabric: &Fabric, settings: &Settings) -> Result<(), Problem> {
+    if !fabric.tokens().await?.is_empty() {
+        return Ok(());
+    }
+    let new = NewToken {
+        name: "first-admin".to_owned(),
+        role: "admin".to_owned(),
+        namespaces: Vec::new(),
+        see_payloads: true,
+        expires_in_ms: None,
+        actor: Some("serve".to_owned()),
+        cause: Some("the first start with authentication".to_owned()),
+    };
+    let (token, secret) = fabric.create_token(new).await?;
+    if settings.json {
+        return view::json_line(&json!({ "token": token, "secret": secret }));
+    }
+    view::line(&format!("first token, role admin, shown only now: {secret}"))
+}
