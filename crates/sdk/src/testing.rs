@@ -1,15 +1,19 @@
 //! For tests of programs that use the SDK: a fabric in memory whose clock the test moves.
 
+use std::fmt;
+use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ff_core::Ms;
+use ff_engine::Engine;
 use ff_store::memory::Partition;
 use ff_store::{Clock, MemoryStore};
 
+use crate::link::Link;
 use crate::time::{TestClock, ms};
-use crate::{Error, Fabric, Options};
+use crate::{Error, Fabric, Options, connect_with};
 
 /// The time at which test clocks start: 2026-01-01 00:00 UTC.
 const START: Ms = 1_767_225_600_000;
@@ -41,8 +45,24 @@ const RETRY_MS: Ms = 100;
 #[derive(Debug)]
 pub struct TestFabric {
     fabric: Fabric,
+    engine: Engine,
     store: Arc<MemoryStore>,
     clock: Arc<TestClock>,
+    server: Option<TestServer>,
+}
+
+/// A server that a test has started on the engine of a [`TestFabric`].
+pub struct TestServer {
+    /// Its address, such as `http://127.0.0.1:7400`.
+    pub url: String,
+    /// How many requests it keeps waiting at the moment.
+    pub waiting: Box<dyn Fn() -> usize + Send + Sync>,
+}
+
+impl fmt::Debug for TestServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestServer").field("url", &self.url).finish_non_exhaustive()
+    }
 }
 
 impl Deref for TestFabric {
@@ -71,7 +91,28 @@ impl TestFabric {
         let store = MemoryStore::with_clock(options.partitions.unwrap_or(1), clock.clone());
         let store = Arc::new(store);
         let fabric = Fabric::on_store(store.clone(), options.clock(clock.clone())).await?;
-        Ok(TestFabric { fabric, store, clock })
+        let engine = fabric.engine().cloned().ok_or(Error::ShuttingDown)?;
+        Ok(TestFabric { fabric, engine, store, clock, server: None })
+    }
+
+    /// A fabric with settings that reaches its engine through a server, which the test starts on the engine and the
+    /// clock that it is given.
+    ///
+    /// # Errors
+    /// The engine's thread cannot be started, or the server does not answer.
+    pub async fn behind<F: Future<Output = TestServer>>(
+        options: Options,
+        start: impl FnOnce(Engine, Arc<TestClock>) -> F,
+    ) -> Result<TestFabric, Error> {
+        let local = TestFabric::with(options.clone()).await?;
+        let server = start(local.engine.clone(), local.clock.clone()).await;
+        let fabric = connect_with(&server.url, options.clock(local.clock.clone())).await?;
+        Ok(TestFabric { fabric, server: Some(server), ..local })
+    }
+
+    /// The engine, wherever the fabric's calls go.
+    pub fn local_engine(&self) -> &Engine {
+        &self.engine
     }
 
     /// The store, with its switches that make it fail.
@@ -113,19 +154,25 @@ impl TestFabric {
         self.calm_down().await;
     }
 
+    /// Whether nothing is on its way between here and a server.
+    fn is_way_quiet(&self) -> bool {
+        match (&self.server, self.fabric.link()) {
+            (Some(server), Link::Remote(remote)) => remote.traffic().is_quiet((server.waiting)()),
+            _ => true,
+        }
+    }
+
     /// Returns whether the engine has nothing left to do.
     async fn calm_down(&self) -> bool {
         let mut before = None;
         let mut calm = 0;
         loop {
-            if let Some(engine) = self.engine() {
-                engine.nudge().await;
-            }
-            let Ok(stats) = self.stats().await else { return true };
+            self.engine.nudge().await;
+            let Ok(stats) = self.engine.stats().await else { return true };
             // What the engine has answered, its askers will act on. A store that is out of reach is different:
             // nobody gets an answer before time passes.
             let idle = stats.queued == 0 && stats.in_flight == 0;
-            let quiet = !idle || self.clock.is_quiet();
+            let quiet = !idle || (self.clock.is_quiet() && self.is_way_quiet());
             calm = if quiet && before.as_ref() == Some(&stats) { calm + 1 } else { 0 };
             if calm == CALM {
                 return idle;

@@ -119,11 +119,16 @@ impl Link {
         }
     }
 
-    /// From now on, sends the ids of executions whose lease this instance should look at.
-    pub fn watch_leases(&self, instance: InstanceId) -> mpsc::UnboundedReceiver<ExecutionId> {
+    /// From now on, sends the ids of executions whose lease this instance should look at. `held` says which leases it
+    /// holds and knows nothing bad about: what is told while nobody listens is found by them.
+    pub fn watch_leases(
+        &self,
+        instance: InstanceId,
+        held: impl Fn() -> Vec<Fence> + Send + Sync + 'static,
+    ) -> mpsc::UnboundedReceiver<ExecutionId> {
         match self {
             Link::Embedded(engine) => engine.watch_leases(instance),
-            Link::Remote(remote) => remote.watch_leases(instance),
+            Link::Remote(remote) => remote.watch_leases(instance, held),
         }
     }
 

@@ -71,7 +71,7 @@ impl Keeper {
             Order::Work(instance) | Order::Register(instance) | Order::Drain(instance) => instance,
             Order::Stop => InstanceId(uuid::Uuid::nil()),
         };
-        let disturbed = crew.fabric.link().watch_leases(instance);
+        let disturbed = watch(&crew, instance);
         let next_heartbeat = crew.fabric.time().now() + HEARTBEAT_MS;
         Keeper {
             crew,
@@ -123,7 +123,7 @@ impl Keeper {
     /// The worker goes on as another instance.
     fn serve(&mut self, instance: InstanceId) {
         self.instance = instance;
-        self.disturbed = self.crew.fabric.link().watch_leases(instance);
+        self.disturbed = watch(&self.crew, instance);
         self.next_heartbeat = self.crew.fabric.time().now() + HEARTBEAT_MS;
     }
 
@@ -228,6 +228,18 @@ impl Keeper {
     fn find(&self, id: ExecutionId) -> Option<Arc<Running>> {
         self.crew.running().get(&id).cloned()
     }
+}
+
+/// Listens for news about what an instance holds.
+fn watch(crew: &Arc<Crew>, instance: InstanceId) -> mpsc::UnboundedReceiver<ExecutionId> {
+    let held = {
+        let crew = crew.clone();
+        move || {
+            let fine = |it: &&Arc<Running>| !it.is_over() && !it.is_cancelled();
+            crew.running().values().filter(fine).map(|it| it.fence()).collect()
+        }
+    };
+    crew.fabric.link().watch_leases(instance, held)
 }
 
 /// Replaces the order to work as an instance by another order to it.

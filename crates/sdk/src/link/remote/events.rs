@@ -1,14 +1,15 @@
 //! Events as they are committed, over a connection that may break.
 
+use ff_api::Problem;
 use ff_api::record::EventRecord;
 use ff_engine::cursor::BadCursor;
-use ff_engine::{Cursor, EventFilter, Failure, Start};
+use ff_engine::{Cursor, EventFilter, Start};
 use serde::Deserialize;
 
-use super::Remote;
-use super::http::Call;
+use super::http::{Answer, Call};
 use super::live::Live;
 use super::query::Query;
+use super::{Remote, read};
 use crate::fabric::Patience;
 use crate::{Error, Seen};
 
@@ -38,11 +39,12 @@ impl Remote {
         let mut patience = Patience::of(self.retry_for);
         let call = Call::get(first.set("limit", 0).path());
         let PageEnd { next_cursor } = loop {
-            match self.question(call.clone()).await {
+            let answer = self.asked(call.clone()).await;
+            if let Some(bad) = answer.as_ref().ok().and_then(bad_cursor) {
+                return Err(bad.into());
+            }
+            match answer.and_then(read) {
                 Err(failure) if patience.lasts_for(&failure) => patience.pause().await,
-                Err(Failure::Refused { code: "cursor_other_store", .. }) => {
-                    return Err(BadCursor::OtherStore.into());
-                }
                 page => break page?,
             }
         };
@@ -50,6 +52,20 @@ impl Remote {
         let call = Call::get(asked(&filter).path());
         let live = Live::follow(&self.http, call, Some(next_cursor));
         Ok(Following { cursor, live })
+    }
+}
+
+/// What is wrong with the cursor, if that is what the answer says.
+fn bad_cursor(answer: &Answer) -> Option<BadCursor> {
+    let problem: Problem = serde_json::from_slice(&answer.body).ok()?;
+    match &*problem.code {
+        "cursor_malformed" => Some(BadCursor::Malformed),
+        "cursor_other_store" => Some(BadCursor::OtherStore),
+        "cursor_expired" => {
+            let oldest = problem.rejection?.get("oldest")?.as_str()?.parse().ok()?;
+            Some(BadCursor::Expired { oldest })
+        }
+        _ => None,
     }
 }
 

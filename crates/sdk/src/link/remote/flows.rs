@@ -13,6 +13,9 @@ use super::http::Call;
 use super::query::{Query, flow_filter};
 use super::{Remote, WAIT};
 
+/// How many members one answer has at most.
+const PAGE: usize = 1_000;
+
 impl Remote {
     pub async fn flow(&self, id: FlowId) -> Result<Option<Arc<Flow>>, Failure> {
         let found: Option<FlowRecord> = self.find(Call::get(format!("/v1/flows/{id}"))).await?;
@@ -35,9 +38,18 @@ impl Remote {
         after: u64,
         limit: usize,
     ) -> Result<FlowDescription, Failure> {
-        let query = Query::new(format!("/v1/flows/{id}/members")).set("after", after).set("limit", limit);
-        let FlowMembers { flow, members, next } = self.question(Call::get(query.path())).await?;
-        Ok(FlowDescription { flow, members, next })
+        let (mut members, mut after) = (Vec::new(), after);
+        loop {
+            let left = (limit - members.len()).clamp(1, PAGE);
+            let path = format!("/v1/flows/{id}/members");
+            let query = Query::new(path).set("after", after).set("limit", left);
+            let page: FlowMembers = self.question(Call::get(query.path())).await?;
+            members.extend(page.members);
+            match page.next {
+                Some(next) if members.len() < limit => after = next,
+                next => return Ok(FlowDescription { flow: page.flow, members, next }),
+            }
+        }
     }
 
     pub async fn graph(&self, id: FlowId, members_max: usize) -> Result<Graph, Failure> {

@@ -8,6 +8,7 @@
 //! | `worker.rs` | claims, heartbeats, news about leases |
 //! | `sse.rs`, `live.rs`, `events.rs`, `tail.rs` | what comes as it happens |
 //! | `problem.rs` | what a server says in place of an answer |
+//! | `traffic.rs` | how much is on its way |
 //! | `ids.rs` | new ids |
 
 mod access;
@@ -26,9 +27,10 @@ mod routes;
 mod sse;
 mod tail;
 mod tls;
+mod traffic;
 mod worker;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ff_api::access::InfoDoc;
@@ -52,6 +54,7 @@ use self::courier::Courier;
 use self::http::{Answer, Call, Http, NoAnswer};
 use self::ids::Ids;
 use self::routes::Route;
+use self::traffic::Traffic;
 use self::worker::Polled;
 use crate::fabric::Patience;
 use crate::{Error, Options};
@@ -67,10 +70,11 @@ pub(crate) struct Remote {
     limits: Limits,
     ids: Ids,
     /// The newest claim of each instance.
-    polls: Mutex<FxHashMap<InstanceId, Polled>>,
+    polls: Arc<Mutex<FxHashMap<InstanceId, Polled>>>,
     /// Set when this side is shut down.
     closed: watch::Sender<bool>,
     retry_for: Duration,
+    traffic: Arc<Traffic>,
 }
 
 impl Remote {
@@ -80,9 +84,10 @@ impl Remote {
         let token = options.token.as_ref().map(|it| it.0.clone()).or(given);
         let http = Http::new(address, token.as_deref(), options.ca_file.as_deref())?;
         let (ids, closed) = (Ids::new(random::seed()), watch::Sender::new(false));
-        let (courier, limits, polls) = (Courier::new(http.clone()), Limits::default(), Mutex::default());
+        let (courier, limits, polls) = (Courier::new(http.clone()), Limits::default(), Arc::default());
         let retry_for = options.retry_for;
-        let mut remote = Remote { http, courier, limits, ids, polls, closed, retry_for };
+        let mut remote =
+            Remote { http, courier, limits, ids, polls, closed, retry_for, traffic: Arc::default() };
         let mut patience = Patience::of(retry_for);
         let info = loop {
             match remote.question::<InfoDoc>(Call::get("/v1/info")).await {
@@ -99,6 +104,10 @@ impl Remote {
 
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     pub fn ids(&self) -> &Ids {
@@ -122,6 +131,7 @@ impl Remote {
     // ---- asking --------------------------------------------------------------------------------------
 
     async fn ask(&self, call: Call) -> Result<Answer, NoAnswer> {
+        let _on_its_way = self.traffic.enter(call.wait);
         let mut closed = self.closed.subscribe();
         tokio::select! {
             biased;
@@ -132,10 +142,14 @@ impl Remote {
 
     /// Asks for something that changes nothing.
     async fn question<T: DeserializeOwned>(&self, call: Call) -> Result<T, Failure> {
-        read(self.ask(call).await.map_err(|none| match none {
+        read(self.asked(call).await?)
+    }
+
+    async fn asked(&self, call: Call) -> Result<Answer, Failure> {
+        self.ask(call).await.map_err(|none| match none {
             NoAnswer::NotSent(problem) | NoAnswer::Lost(problem) => Failure::Unavailable(problem),
             NoAnswer::Closed => Failure::ShuttingDown,
-        })?)
+        })
     }
 
     /// Asks for something that may be there or not.
@@ -158,6 +172,7 @@ impl Remote {
         match Route::of(command)? {
             Route::Alone(call) => self.change(*call).await,
             Route::Together(batch, document) => {
+                let _on_its_way = self.traffic.enter(Duration::ZERO);
                 let mut closed = self.closed.subscribe();
                 tokio::select! {
                     biased;
@@ -217,6 +232,7 @@ impl Remote {
                 Err(failure) => results[n] = Some(Err(failure)),
             }
         }
+        let _on_its_way = self.traffic.enter(Duration::ZERO);
         let mut closed = self.closed.subscribe();
         let replies = tokio::select! {
             biased;

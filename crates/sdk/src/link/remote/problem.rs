@@ -49,15 +49,16 @@ fn without(prefix: &str, text: String) -> String {
 }
 
 /// Codes of refusals that come from the server itself and not from the rules.
-const CODES: [&str; 8] = [
+const CODES: [&str; 9] = [
     "unauthorized",
     "forbidden",
+    "other_site",
+    "no_route",
+    "other_method",
+    "not_json",
     "too_large",
-    "bad_request",
-    "no_such_route",
-    "method_not_allowed",
-    "unsupported_media_type",
-    "not_acceptable",
+    "body_broken",
+    "body_slow",
 ];
 
 fn known(code: &str) -> &'static str {

@@ -33,10 +33,13 @@ impl Query {
     }
 
     pub fn order(self, order: Order) -> Query {
-        match order {
-            Order::NewestFirst => self,
-            Order::OldestFirst => self.set("order", "oldest_first"),
-        }
+        self.set(
+            "order",
+            match order {
+                Order::NewestFirst => "newest_first",
+                Order::OldestFirst => "oldest_first",
+            },
+        )
     }
 
     pub fn path(self) -> String {

@@ -10,17 +10,21 @@ use ff_core::commands::Poll;
 use ff_core::execution::Fence;
 use ff_core::reply::Renewal;
 use ff_core::worker::WorkerMode;
-use ff_core::{ExecutionId, InstanceId, Ms, Reply};
+use ff_core::{ExecutionId, InstanceId, Reply};
 use ff_engine::{Failure, Task};
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc;
 
-use super::http::{Call, Http};
-use super::{Remote, post, problem, read};
+use super::http::Http;
+use super::traffic::Traffic;
+use super::{Remote, commanded, post, problem, read};
 use crate::fabric::Patience;
 
 /// How long one question for news stays open.
 const NEWS: Duration = Duration::from_secs(30);
+/// When a claim is confirmed that no other has followed, and how often that is tried.
+const CONFIRM_AFTER: Duration = Duration::from_secs(1);
+const CONFIRM_TRIES: usize = 6;
 /// How many instances may be forgotten together; each has a few bytes.
 const POLLS_MAX: usize = 1_000;
 
@@ -68,10 +72,38 @@ impl Remote {
             polled.answered = true;
         }
         let tasks: Vec<Task> = answer?.tasks.into_iter().map(task).collect();
-        match again && !tasks.is_empty() {
-            true => self.still_held(instance, tasks).await,
-            false => Ok(tasks),
+        if tasks.is_empty() {
+            return Ok(tasks);
         }
+        if again {
+            return self.still_held(instance, tasks).await;
+        }
+        self.confirm_soon(instance, number, &tasks);
+        Ok(tasks)
+    }
+
+    /// A server takes back what it does not hear of any more. A busy worker confirms with its next question; one that has
+    /// no room for more says so.
+    fn confirm_soon(&self, instance: InstanceId, number: u64, tasks: &[Task]) {
+        let leases = tasks.iter().map(|task| task.execution.fence().into()).collect();
+        let beating = Beating { leases, wait_ms: None };
+        let (http, polls) = (self.http.clone(), self.polls.clone());
+        let confirming = async move {
+            tokio::time::sleep(CONFIRM_AFTER).await;
+            for _ in 0..CONFIRM_TRIES {
+                let newest = polls.lock().unwrap_or_else(PoisonError::into_inner).get(&instance).copied();
+                if newest.is_none_or(|it| it.number != number) {
+                    return;
+                }
+                let Ok(call) = post(heartbeat_of(instance), &beating) else { return };
+                match http.ask(call).await {
+                    Ok(_) => return,
+                    Err(none) => tracing::debug!(?none, "a claim is not confirmed yet"),
+                }
+                tokio::time::sleep(CONFIRM_AFTER / 2).await;
+            }
+        };
+        self.http.spawn(confirming).let_go();
     }
 
     /// What was claimed for a question that was asked twice may be older than its answer; its leases count from now.
@@ -104,18 +136,23 @@ impl Remote {
     }
 
     async fn heartbeat(&self, instance: InstanceId, beating: &Beating) -> Result<BeatRecord, Failure> {
-        self.question(post(format!("/v1/workers/{instance}/heartbeat"), beating)?).await
+        self.question(post(heartbeat_of(instance), beating)?).await
     }
 
     /// Sends the ids of executions whose lease should be looked at, until nobody listens.
-    pub fn watch_leases(&self, instance: InstanceId) -> mpsc::UnboundedReceiver<ExecutionId> {
+    pub fn watch_leases(
+        &self,
+        instance: InstanceId,
+        held: impl Fn() -> Vec<Fence> + Send + Sync + 'static,
+    ) -> mpsc::UnboundedReceiver<ExecutionId> {
         let (disturbed, receiver) = mpsc::unbounded_channel();
-        let (http, mut closed) = (self.http.clone(), self.closed.subscribe());
+        let (mut closed, news) = (self.closed.subscribe(), News { http: self.http.clone(), instance });
+        let traffic = self.traffic.clone();
         let watching = async move {
             tokio::select! {
                 () = disturbed.closed() => {}
                 _ = closed.wait_for(|closed| *closed) => {}
-                () = follow(&http, instance, &disturbed) => {}
+                () = news.follow(held, &disturbed, &traffic) => {}
             }
         };
         self.http.spawn(watching).let_go();
@@ -123,29 +160,54 @@ impl Remote {
     }
 }
 
-async fn follow(http: &Http, instance: InstanceId, disturbed: &mpsc::UnboundedSender<ExecutionId>) {
-    let wait_ms = Ms::try_from(NEWS.as_millis()).unwrap_or(Ms::MAX);
-    let beating = Beating { leases: Vec::new(), wait_ms: Some(Span(wait_ms)) };
-    let Ok(call) = post(format!("/v1/workers/{instance}/heartbeat"), &beating) else { return };
-    let call = Call::waiting(call, NEWS);
-    let mut patience = Patience::of(Duration::MAX);
-    loop {
-        let answer = http.ask(call.clone()).await;
-        match answer.map(read::<BeatRecord>) {
-            Ok(Ok(beat)) => {
-                patience.calm();
-                beat.disturbed.into_iter().for_each(|id| _ = disturbed.send(id));
-            }
-            Ok(Err(failure)) => {
-                tracing::debug!(%failure, "no news about leases");
-                patience.pause().await;
-            }
-            Err(none) => {
-                tracing::debug!(?none, "no news about leases");
-                patience.pause().await;
+/// A question for news about the leases of an instance, asked again and again.
+struct News {
+    http: Http,
+    instance: InstanceId,
+}
+
+impl News {
+    async fn follow(
+        &self,
+        held: impl Fn() -> Vec<Fence>,
+        disturbed: &mpsc::UnboundedSender<ExecutionId>,
+        traffic: &Arc<Traffic>,
+    ) {
+        let mut patience = Patience::of(Duration::MAX);
+        loop {
+            let fences = held();
+            let _on_its_way = traffic.enter(NEWS);
+            match self.ask(&fences).await {
+                Ok(beat) => {
+                    patience.calm();
+                    let looked = fences.iter().zip(&beat.leases).filter(|(_, renewed)| is_news(renewed));
+                    let told = looked.map(|(fence, _)| fence.execution).chain(beat.disturbed.iter().copied());
+                    told.for_each(|id| _ = disturbed.send(id));
+                }
+                Err(failure) => {
+                    tracing::debug!(%failure, "no news about leases");
+                    patience.pause().await;
+                }
             }
         }
     }
+
+    /// Asks for what has happened to these leases, or happens soon to any.
+    async fn ask(&self, fences: &[Fence]) -> Result<BeatRecord, Failure> {
+        let leases = fences.iter().map(|fence| (*fence).into()).collect();
+        let beating = Beating { leases, wait_ms: Some(Span(crate::time::ms(NEWS))) };
+        let call = post(heartbeat_of(self.instance), &beating)?.waiting(NEWS);
+        read(commanded(self.http.ask(call).await)?)
+    }
+}
+
+/// Whether the keeper should look at a lease.
+fn is_news(renewed: &Renewed) -> bool {
+    !matches!(renewed, Renewed::Until(renewal) if renewal.cancel.is_none())
+}
+
+fn heartbeat_of(instance: InstanceId) -> String {
+    format!("/v1/workers/{instance}/heartbeat")
 }
 
 fn task(TaskRecord { execution, input, steps, signals }: TaskRecord) -> Task {
