@@ -1,19 +1,16 @@
 //! Suspensions, signals, waitpoints and tokens, as handlers and outsiders use them.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod background;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use background::{reaches, start};
-use flowfabric::testing::TestFabric;
 use flowfabric::{
     Condition, Context, Digest, Distinct, Effect, Error, Fact, Ignored, Limits, Match, OnTimeout, Options,
     Reason, ResumedBy, Run, Start, TaskFailure, TokenText, WaitpointId, Worker,
 };
 use tokio::sync::mpsc;
+
+use crate::background::{reaches, start};
+use crate::ground::TestFabric;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -309,11 +306,11 @@ async fn neither_tokens_nor_secrets_are_in_events_lists_records_or_what_prints()
         run.signals().await.unwrap(),
         run.explain().await.unwrap(),
         fabric.keys().await.unwrap(),
-        fabric.engine().unwrap().signing_keys().await.unwrap(),
+        fabric.local_engine().signing_keys().await.unwrap(),
     );
     let mac = token.reveal().rsplit_once('.').unwrap().1;
     assert!(!printed.contains(mac), "a token is in {printed}");
-    for key in fabric.engine().unwrap().signing_keys().await.unwrap() {
+    for key in fabric.local_engine().signing_keys().await.unwrap() {
         assert!(!printed.contains(&String::from(key.secret)), "a secret is in {printed}");
     }
     running.stop().await;

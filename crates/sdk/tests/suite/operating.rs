@@ -1,17 +1,14 @@
 //! Operators: replay, hold, lanes, tags, removal, explanations, listing.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod background;
-
 use std::time::Duration;
 
-use background::start;
-use flowfabric::testing::TestFabric;
 use flowfabric::{
     Context, Error, Fatal, Filter, LaneMode, LaneSettings, Options, PageCursor, PublicState, Reason,
     Rejection, Run, Worker,
 };
+
+use crate::background::start;
+use crate::ground::TestFabric;
 
 const SECOND: Duration = Duration::from_secs(1);
 

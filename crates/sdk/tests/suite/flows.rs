@@ -1,18 +1,15 @@
 //! Flows as programs draw, submit, grow and read them.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod background;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use background::start;
-use flowfabric::testing::TestFabric;
 use flowfabric::{
     CancelPolicy, Context, Direction, EdgeState, Error, Fatal, FlowBuilder, FlowState, Join, Limits, Node,
     On, OnSatisfied, Options, Start, TaskFailure, Worker,
 };
+
+use crate::background::start;
+use crate::ground::TestFabric;
 
 const SECOND: Duration = Duration::from_secs(1);
 

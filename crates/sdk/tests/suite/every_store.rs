@@ -1,17 +1,15 @@
 //! Steps, waits, tokens, children and output on every store, with workers that are stopped in the middle.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod background;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use background::{reaches, start};
 use ff_scratch::{Database, test_postgres};
-use flowfabric::{Context, Effect, Fabric, Ignored, Output, StepKind, Worker, connect};
+use flowfabric::{Context, Effect, Fabric, Ignored, Output, StepKind, Worker};
 use serde_json::json;
+
+use crate::background::{reaches, start};
+use crate::ground::connect;
 
 /// Asks for an approval, runs children, says what it does.
 fn worker(fabric: &Fabric, asked: &Arc<AtomicU32>) -> Worker {

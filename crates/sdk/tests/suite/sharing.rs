@@ -1,14 +1,12 @@
 //! Several fabrics on one store: work submitted in one runs in another.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod background;
-
 use std::sync::Arc;
 
-use background::start;
 use ff_store::MemoryStore;
-use flowfabric::{Context, EventFilter, Fabric, Options, Start, Worker, connect};
+use flowfabric::{Context, EventFilter, Fabric, Options, Start, Worker};
+
+use crate::background::start;
+use crate::ground::{connect, on_store};
 
 fn worker(fabric: &Fabric) -> Worker {
     Worker::new(fabric).on("double", |_: Context, n: u64| async move { Ok(n * 2) })
@@ -29,8 +27,8 @@ async fn work_crosses(here: &Fabric, there: &Fabric) {
 async fn two_fabrics_share_a_store_in_memory() {
     for partitions in [1, 3] {
         let store = MemoryStore::new(partitions);
-        let here = Fabric::on_store(Arc::new(store.another()), Options::new()).await.unwrap();
-        let there = Fabric::on_store(Arc::new(store.another()), Options::new()).await.unwrap();
+        let here = on_store(Arc::new(store.another()), Options::new()).await.unwrap();
+        let there = on_store(Arc::new(store.another()), Options::new()).await.unwrap();
         work_crosses(&here, &there).await;
         work_crosses(&there, &here).await;
     }
@@ -48,8 +46,8 @@ async fn two_fabrics_share_a_file() {
 #[tokio::test]
 async fn a_cancel_elsewhere_reaches_the_handler() {
     let store = MemoryStore::new(1);
-    let here = Fabric::on_store(Arc::new(store.another()), Options::new()).await.unwrap();
-    let there = Fabric::on_store(Arc::new(store.another()), Options::new()).await.unwrap();
+    let here = on_store(Arc::new(store.another()), Options::new()).await.unwrap();
+    let there = on_store(Arc::new(store.another()), Options::new()).await.unwrap();
     let worker = start(Worker::new(&there).on("wait", |ctx: Context, (): ()| async move {
         ctx.cancelled().await;
         Ok("stopped in good order")
@@ -67,7 +65,7 @@ async fn many_workers_of_many_fabrics_run_everything_once() {
     let store = MemoryStore::new(3);
     let mut fabrics = Vec::new();
     for _ in 0..3 {
-        fabrics.push(Fabric::on_store(Arc::new(store.another()), Options::new()).await.unwrap());
+        fabrics.push(on_store(Arc::new(store.another()), Options::new()).await.unwrap());
     }
     let workers: Vec<_> = fabrics.iter().map(|fabric| start(worker(fabric))).collect();
     let mut runs = Vec::new();

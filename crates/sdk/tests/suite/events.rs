@@ -1,12 +1,9 @@
 //! Events and watching.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+use flowfabric::{Context, EventFilter, Events, Family, Options, Seen, Start, Worker};
 
-mod background;
-
-use background::start;
-use flowfabric::testing::TestFabric;
-use flowfabric::{Context, EventFilter, Events, Family, Options, Seen, Start, Worker, connect};
+use crate::background::start;
+use crate::ground::{TestFabric, connect};
 
 async fn take(events: &mut Events, count: usize) -> Vec<Seen> {
     let mut seen = Vec::new();

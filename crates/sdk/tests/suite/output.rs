@@ -1,18 +1,15 @@
 //! Output streams: what handlers emit and others read.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod background;
-
 use std::time::Duration;
 
-use background::{fixed, start};
-use flowfabric::testing::TestFabric;
 use flowfabric::{
     AttemptOutcome, Context, Error, FrameMode, Output, Place, PublicState, Retryable, Run, TaskFailure,
     Worker,
 };
 use serde_json::json;
+
+use crate::background::{fixed, start};
+use crate::ground::TestFabric;
 
 const SECOND: Duration = Duration::from_secs(1);
 

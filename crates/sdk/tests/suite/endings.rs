@@ -1,19 +1,16 @@
 //! How attempts end: results, failures of every class, panics, delays.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod background;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use background::{fixed, start};
-use flowfabric::testing::TestFabric;
 use flowfabric::{
     AttemptOutcome, Context, Error, Fatal, Limits, NotCompleted, Options, Outcome, Payload, Reason,
     RetryAfter, Retryable, Run, TaskFailure, Worker,
 };
+
+use crate::background::{fixed, start};
+use crate::ground::TestFabric;
 
 const SECOND: Duration = Duration::from_secs(1);
 

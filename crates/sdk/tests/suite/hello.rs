@@ -1,9 +1,9 @@
 //! The shortest way through: submit, work, result.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-use flowfabric::{Context, Error, Worker, connect};
+use flowfabric::{Context, Error, Worker};
 use serde::{Deserialize, Serialize};
+
+use crate::ground::connect;
 
 #[derive(Serialize, Deserialize)]
 struct Order {

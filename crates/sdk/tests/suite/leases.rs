@@ -1,16 +1,13 @@
 //! Leases: kept alive, lost, taken away, given back.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod background;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use background::start;
-use flowfabric::testing::TestFabric;
 use flowfabric::{AttemptOutcome, Context, Reason, Worker, WorkerMode};
 use tokio::sync::{Notify, Semaphore};
+
+use crate::background::start;
+use crate::ground::TestFabric;
 
 const SECOND: Duration = Duration::from_secs(1);
 

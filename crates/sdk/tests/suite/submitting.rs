@@ -1,18 +1,15 @@
 //! Submitting: what is refused, what is found again, and in which order things run.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod background;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use background::start;
-use flowfabric::testing::TestFabric;
 use flowfabric::{
     Context, EngineConfig, Error, Filter, Limits, Options, Policy, PublicState, Reason, Rejection,
-    Submission, Worker, connect, connect_with,
+    Submission, Worker,
 };
+
+use crate::background::start;
+use crate::ground::{TestFabric, connect, connect_with};
 
 const SECOND: Duration = Duration::from_secs(1);
 

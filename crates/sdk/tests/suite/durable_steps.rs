@@ -1,19 +1,16 @@
 //! Steps, sleeps and children: what a handler that runs again does not do again.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod background;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use background::{fixed, reaches, start};
-use flowfabric::testing::TestFabric;
 use flowfabric::{
     Context, Error, EventFilter, Fact, Fatal, Retryable, Start, StepKind, Submission, TaskFailure, Worker,
 };
 use tokio::sync::oneshot;
+
+use crate::background::{fixed, reaches, start};
+use crate::ground::TestFabric;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,0 +1,15 @@
+//! What a program can rely on, wherever the engine of its fabric runs. Each root beside this folder runs all of it on a
+//! ground of its own.
+
+mod durable_steps;
+mod endings;
+mod events;
+mod every_store;
+mod flows;
+mod hello;
+mod leases;
+mod operating;
+mod output;
+mod sharing;
+mod submitting;
+mod suspending;
