@@ -102,7 +102,7 @@ impl TestFabric {
     /// The engine's thread cannot be started, or the server does not answer.
     pub async fn behind<F: Future<Output = TestServer>>(
         options: Options,
-        start: impl FnOnce(Engine, Arc<TestClock>) -> F,
+        start: impl FnOnce(Engine, Arc<dyn Clock>) -> F,
     ) -> Result<TestFabric, Error> {
         let local = TestFabric::with(options.clone()).await?;
         let server = start(local.engine.clone(), local.clock.clone()).await;

@@ -37,7 +37,7 @@ mod ground {
         }
 
         pub async fn with(options: Options) -> Result<TestFabric, Error> {
-            let start = async |engine, clock| {
+            let start = async |engine: Engine, clock: Arc<dyn Clock>| {
                 let (url, app) = serve(engine, clock).await;
                 let waiting = move || app.live.long_polls.load(std::sync::atomic::Ordering::SeqCst);
                 TestServer { url, waiting: Box::new(waiting) }
