@@ -128,6 +128,7 @@ request! {
     /// The end of a task that adds nodes to its flow in the same step.
     pub struct Expanding {
         pub lease: Lease,
+        #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
         pub result: Option<Json>,
         pub result_encoded: Option<Encoded>,
         #[serde(default)]

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use ff_core::Payload;
 pub use ff_core::base64::{decode, encode};
+pub use ff_core::payload::present;
 use ff_core::rejection::Invalid;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

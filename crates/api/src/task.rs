@@ -47,6 +47,8 @@ request! {
     /// A task that is done.
     pub struct Completion {
         pub lease: Lease,
+        /// Null is a result like any other; without one there is none.
+        #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
         pub result: Option<Json>,
         pub result_encoded: Option<Encoded>,
     }

@@ -66,10 +66,17 @@ pub struct PayloadKey {
 struct Written {
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     content_type: Option<Arc<str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     json: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
+}
+
+/// A value that is there, also if it is null.
+pub fn present<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 impl Payload {
@@ -113,6 +120,7 @@ mod tests {
         let other = |bytes: &'static [u8]| Payload { content_type: "text/plain".into(), bytes: bytes.into() };
         let cases = [
             (Payload::json(r#"{"a":  1.50}"#), r#"{"json":{"a":  1.50}}"#),
+            (Payload::json("null"), r#"{"json":null}"#),
             (Payload::json(" 1"), r#"{"type":"application/json","base64":"IDE="}"#),
             (Payload::json(""), r#"{"type":"application/json","base64":""}"#),
             (other(b"\xff"), r#"{"type":"text/plain","base64":"/w=="}"#),

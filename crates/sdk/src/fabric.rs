@@ -32,13 +32,14 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mi
 
 static JITTER: LazyLock<Random> = LazyLock::new(|| Random::new(random::seed()));
 
-/// Opens a store and starts an engine on it, in this process.
+/// Opens a store and starts an engine on it, in this process; or connects to a server, which has both.
 ///
 /// | address | store |
 /// |---|---|
 /// | `sqlite:PATH` | a SQLite file, made if it is not there; several processes may share it |
 /// | `postgres://user:password@host/database` | a PostgreSQL database; any number of processes may share it |
 /// | `memory:` | nothing outlives the process; for tests and for trying things out |
+/// | `http://host:7400`, `https://…` | whatever the server has; see [`Options::token`] and [`Options::ca_file`] |
 ///
 /// Options follow a question mark: `sqlite:jobs.db?synchronous=normal`, `memory:?partitions=3`.
 ///

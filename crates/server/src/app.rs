@@ -142,6 +142,9 @@ pub fn problem(failure: Failure) -> Problem {
         Failure::Refused { .. } => (400, "Not let pass"),
         Failure::ShuttingDown => (503, "Shutting down"),
     };
-    let told = Problem::new(status, failure.code(), title, failure.to_string());
+    let mut told = Problem::new(status, failure.code(), title, failure.to_string());
+    if let Failure::Busy { waiting, max } = failure {
+        told.rejection = Some(serde_json::json!({ "waiting": waiting, "max": max }));
+    }
     if failure.is_retryable() { told.retryable() } else { told }
 }

@@ -51,7 +51,7 @@ async fn bad_input_is_refused_by_the_name_of_the_field_and_nothing_is_stored() {
 
 #[tokio::test]
 async fn an_address_that_names_no_store_is_refused() {
-    for url in ["http://localhost:7400", "mysql://localhost/x", "jobs.db", ""] {
+    for url in ["ftp://localhost:7400", "mysql://localhost/x", "jobs.db", ""] {
         let error = connect(url).await.unwrap_err();
         assert_eq!(error.field(), Some("url"));
         assert!(error.to_string().contains("supports sqlite:PATH"), "{error}");

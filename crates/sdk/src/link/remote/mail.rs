@@ -2,35 +2,40 @@
 
 use std::sync::Arc;
 
+use ff_api::fields::Why;
 use ff_api::mail::Rotation;
-use ff_api::record::{KeyRecord, Keys, Signals, Steps, StreamRecord, Waitpoints};
+use ff_api::record::{KeyRecord, Keys, Opened, Signals, Steps, StreamRecord, Waitpoints};
+use ff_api::task::OpeningWaitpoint;
 use ff_api::time::Span;
-use ff_core::commands::{IssueToken, OpenWaitpoint, SendSignal};
+use ff_core::commands::{OpenWaitpoint, SendSignal};
 use ff_core::query::{FramePageAsk, WaitpointPage, WaitpointPageAsk};
 use ff_core::step::Step;
 use ff_core::stream::{Frame, Stream};
-use ff_core::suspension::{Signal, WaitpointId};
+use ff_core::suspension::{Signal, TokenText, WaitpointId};
 use ff_core::{ExecutionId, Ms, Reply};
 use ff_engine::{Failure, OpenedWaitpoint, Signalled};
 
 use super::http::Call;
 use super::query::{Query, waitpoint_filter};
+use super::routes::of_waitpoint;
 use super::{Remote, post};
 use crate::KeyInfo;
 
 impl Remote {
     pub async fn open_waitpoint(&self, command: OpenWaitpoint) -> Result<OpenedWaitpoint, Failure> {
-        opened(self.execute(command.into()).await?)
+        self.admit(&command.clone().into())?;
+        let call = post("/v1/tasks/waitpoint", &OpeningWaitpoint::from(command))?;
+        self.change(call).await.map(opened)
     }
 
     pub async fn issue_token(&self, waitpoint: WaitpointId) -> Result<OpenedWaitpoint, Failure> {
-        opened(self.execute(IssueToken { waitpoint }.into()).await?)
+        self.change(post(of_waitpoint(waitpoint, "token"), &Why::default())?).await.map(opened)
     }
 
     pub async fn signal(&self, signal: SendSignal) -> Result<Signalled, Failure> {
         match self.execute(signal.into()).await? {
             Reply::Signalled { execution, effect, number } => Ok(Signalled { execution, effect, number }),
-            other => Err(unexpected(&other)),
+            other => Err(Failure::Internal(format!("an answer to another question: {other:?}"))),
         }
     }
 
@@ -89,15 +94,6 @@ fn key(KeyRecord { id, created_at, retires_at }: KeyRecord) -> KeyInfo {
     KeyInfo { id, created_at, retires_at }
 }
 
-fn opened(reply: Reply) -> Result<OpenedWaitpoint, Failure> {
-    match reply {
-        Reply::WaitpointOpened { waitpoint: id, expires_at, token: Some(token) } => {
-            Ok(OpenedWaitpoint { id, expires_at, token })
-        }
-        other => Err(unexpected(&other)),
-    }
-}
-
-fn unexpected(reply: &Reply) -> Failure {
-    Failure::Internal(format!("an answer to another question: {reply:?}"))
+fn opened(Opened { waitpoint: id, expires_at, token }: Opened) -> OpenedWaitpoint {
+    OpenedWaitpoint { id, expires_at, token: TokenText::from_answer(token) }
 }

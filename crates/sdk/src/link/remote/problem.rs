@@ -24,9 +24,8 @@ pub(super) fn failure(answer: &Answer) -> Failure {
 
 /// The failure that a problem stands for.
 pub(super) fn of(problem: Problem) -> Failure {
-    if let Some(told) = problem.rejection
-        && let Ok(rejection) = serde_json::from_value::<Rejection>(told)
-    {
+    let facts = problem.rejection.unwrap_or_default();
+    if let Ok(rejection) = serde_json::from_value::<Rejection>(facts.clone()) {
         return Failure::Rejected(rejection);
     }
     if let (400, Some(wrong)) = (problem.status, problem.fields.first()) {
@@ -35,6 +34,10 @@ pub(super) fn of(problem: Problem) -> Failure {
     }
     let detail = problem.detail;
     match &*problem.code {
+        "busy" => {
+            let fact = |name: &str| facts[name].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(0);
+            Failure::Busy { waiting: fact("waiting"), max: fact("max") }
+        }
         "unavailable" => Failure::Unavailable(without("the store is unavailable: ", detail)),
         "outcome_unknown" => Failure::OutcomeUnknown,
         "internal" => Failure::Internal(without("internal error: ", detail)),
@@ -63,4 +66,33 @@ const CODES: [&str; 9] = [
 
 fn known(code: &str) -> &'static str {
     CODES.into_iter().find(|it| *it == code).unwrap_or("refused")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_becomes_the_failure_it_stands_for() {
+        let gone = Rejection::NotFound { what: "execution".into(), id: "7".to_owned() };
+        assert_eq!(of(Problem::from(&gone)), Failure::Rejected(gone));
+        let invalid = Rejection::Invalid(Invalid::new("lane", "is missing"));
+        assert_eq!(of(Problem::invalid("lane", "is missing")), Failure::Rejected(invalid));
+        let stopping = Problem::new(503, "shutting_down", "Shutting down", "it stops").retryable();
+        assert_eq!(of(stopping), Failure::Unavailable("it stops".to_owned()));
+        let denied = Problem::new(401, "unauthorized", "Not authorized", "a token is needed");
+        assert_eq!(of(denied).code(), "unauthorized");
+        let unknown = Problem::new(418, "teapot", "No coffee", "this is a teapot");
+        assert_eq!(
+            (of(unknown.clone()).code(), of(unknown).to_string()),
+            ("refused", "this is a teapot".to_owned())
+        );
+    }
+
+    #[test]
+    fn an_answer_that_is_no_problem_of_ours_is_told_apart() {
+        let answer = |status, body: &'static str| failure(&Answer { status, body: body.into() });
+        assert!(matches!(answer(502, "<html>"), Failure::Unavailable(_)));
+        assert!(matches!(answer(404, "<html>"), Failure::Internal(text) if text.contains("<html>")));
+    }
 }

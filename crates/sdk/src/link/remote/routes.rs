@@ -7,8 +7,7 @@ use ff_api::lane::LaneChange;
 use ff_api::mail::SignalRequest;
 use ff_api::submit::Submission;
 use ff_api::task::{
-    Completion, Delaying, Failing, Frames, OpeningWaitpoint, Progressing, Releasing, StartingChild,
-    StepsDone, Suspending,
+    Completion, Delaying, Failing, Frames, Progressing, Releasing, StartingChild, StepsDone, Suspending,
 };
 use ff_api::time::Span;
 use ff_api::worker::Registration;
@@ -161,10 +160,8 @@ impl Route {
             }
 
             Command::Expand(it) => post("/v1/tasks/expand", &Expanding::from(it)),
-            Command::OpenWaitpoint(it) => post("/v1/tasks/waitpoint", &OpeningWaitpoint::from(it)),
             Command::StartChild(it) => post("/v1/tasks/child", &StartingChild::from(it)),
             Command::SendSignal(it) => signal(it),
-            Command::IssueToken(it) => post(of_waitpoint(it.waitpoint, "token"), &Why::default()),
 
             command => Err(Failure::Internal(format!("{} is no command of a client", command.name()))),
         };
@@ -217,7 +214,7 @@ fn of_worker(id: InstanceId, what: &str) -> String {
     format!("/v1/workers/{id}/{what}")
 }
 
-fn of_waitpoint(id: WaitpointId, what: &str) -> String {
+pub(super) fn of_waitpoint(id: WaitpointId, what: &str) -> String {
     format!("/v1/waitpoints/{id}/{what}")
 }
 

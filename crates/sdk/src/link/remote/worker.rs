@@ -176,7 +176,7 @@ impl News {
         let mut patience = Patience::of(Duration::MAX);
         loop {
             let fences = held();
-            let _on_its_way = traffic.enter(NEWS);
+            let on_its_way = traffic.enter(NEWS);
             match self.ask(&fences).await {
                 Ok(beat) => {
                     patience.calm();
@@ -185,6 +185,7 @@ impl News {
                     told.for_each(|id| _ = disturbed.send(id));
                 }
                 Err(failure) => {
+                    drop(on_its_way);
                     tracing::debug!(%failure, "no news about leases");
                     patience.pause().await;
                 }
