@@ -29,6 +29,7 @@ pub use crate::driver::{Ended, ShutdownReport, Task};
 use crate::explain::{Explanation, Upstreams, explain};
 use crate::failure::Failure;
 use crate::machine::MachineStats;
+use crate::meters::Meters;
 use crate::random::{self, Random, mix};
 use crate::registry::TokenCache;
 use crate::subscription::{EventFilter, Start, SubscribeError, Subscription};
@@ -81,6 +82,7 @@ impl Engine {
             subscribers: AtomicUsize::new(0),
             preferred: RwLock::default(),
             tails: Tails::default(),
+            meters: Meters::default(),
         });
         let (requests, receiver) = mpsc::unbounded_channel();
         let (name, seed_of_driver) = (server.clone(), mix(seed ^ 1));
@@ -438,6 +440,11 @@ impl Engine {
         let (answer, stats) = oneshot::channel();
         self.send(Request::Stats { answer })?;
         stats.await.map_err(|_| Failure::ShuttingDown)
+    }
+
+    /// How long things took since the engine was started.
+    pub fn meters(&self) -> &Meters {
+        &self.inner.shared.meters
     }
 
     /// Stops: takes no more commands, lets commits in flight end for up to `grace`, and reports what was left.

@@ -11,6 +11,7 @@
 //! | the thread that feeds the machine and carries out what it asks for | [`driver`] |
 //! | events as they happen | [`subscription`], [`cursor`] |
 //! | why something does not run | [`explain`] |
+//! | how long things took | [`meters`] |
 //! | whether everything in a store agrees | [`doctor`] |
 
 pub mod config;
@@ -25,6 +26,7 @@ mod history;
 mod inputs;
 pub mod machine;
 pub mod mail;
+pub mod meters;
 mod payload_cache;
 pub mod random;
 pub mod registry;

@@ -14,6 +14,8 @@ use tokio::sync::watch;
 use crate::access::Caller;
 use crate::claims::Claims;
 use crate::config::Config;
+use crate::metrics::Requests;
+use crate::rate::Rates;
 
 /// The longest that anything may be waited for in one request.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -26,6 +28,8 @@ pub struct App {
     /// True from when the server was asked to stop.
     pub stopping: watch::Receiver<bool>,
     pub live: Live,
+    pub requests: Requests,
+    pub rates: Rates,
 }
 
 /// How many requests are open that may stay so for long.

@@ -87,7 +87,8 @@ impl Claimant {
         tasks
     }
 
-    async fn give_back(&self, engine: &Engine, poll: u64) {
+    /// Gives back what was handed out for a claim and is still not confirmed.
+    pub async fn give_back(&self, engine: &Engine, poll: u64) {
         let lost: Vec<Fence> = {
             let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
             if handed.poll != Some(poll) || handed.unconfirmed.is_empty() {

@@ -7,6 +7,7 @@
 //! | who calls, and what the caller may do | [`access`] |
 //! | what is read from a request, what is answered | [`body`], [`answer`] |
 //! | one file per family of routes | [`routes`] |
+//! | what operators watch | [`metrics`] |
 //! | tasks that were handed out and not confirmed | [`claims`] |
 
 pub mod access;
@@ -16,6 +17,8 @@ pub mod body;
 pub mod claims;
 pub mod config;
 pub mod listen;
+pub mod metrics;
+mod rate;
 pub mod routes;
 mod stream;
 

@@ -19,6 +19,8 @@ use ff_engine::Engine;
 use crate::app::{App, Live};
 use crate::claims::Claims;
 use crate::config::{Config, ConfigError, Tls};
+use crate::metrics::Requests;
+use crate::rate::Rates;
 use crate::routes;
 
 /// How many bytes the head of a request may have.
@@ -68,7 +70,16 @@ pub async fn start(engine: Engine, config: Config) -> Result<Running, ConfigErro
     let address = listener.local_addr().map_err(failed)?;
     let (stop, stopping) = watch::channel(false);
     let (finished, done) = oneshot::channel();
-    let app = Arc::new(App { engine, config, claims: Claims::default(), stopping, live: Live::default() });
+    let rates = Rates::new(config.requests_per_second);
+    let app = Arc::new(App {
+        engine,
+        config,
+        claims: Claims::default(),
+        stopping,
+        live: Live::default(),
+        requests: Requests::default(),
+        rates,
+    });
     let router = routes::router(app.clone());
     let accepting = Accepting { listener, tls, router, app: app.clone() };
     tokio::spawn(async move {

@@ -45,6 +45,9 @@ pub struct Serve {
     /// How many connections may be open at once
     #[arg(long, value_name = "N", default_value_t = 50_000)]
     connections_max: usize,
+    /// How many requests one token or address may send in a second; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    requests_per_second: u32,
     /// How long requests may go on when the server is asked to stop
     #[arg(long, value_name = "DURATION", value_parser = parse::duration, default_value = "20s")]
     #[arg(allow_hyphen_values = true)]
@@ -70,6 +73,7 @@ impl Serve {
             plain_http: self.plain_http,
             body_bytes_max: self.body_max,
             connections_max: self.connections_max,
+            requests_per_second: self.requests_per_second,
             grace: self.grace,
             ..Config::default()
         })

@@ -30,6 +30,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::config::EngineConfig;
 use crate::failure::Failure;
 use crate::machine::{Input, Machine, MachineStats, Ticket, affinity};
+use crate::meters::Meters;
 use crate::payload_cache::PayloadCache;
 use crate::tail::Tails;
 
@@ -146,6 +147,7 @@ pub(crate) struct Shared {
     pub preferred: RwLock<Vec<u16>>,
     /// Who waits for output.
     pub tails: Tails,
+    pub meters: Meters,
 }
 
 impl Shared {

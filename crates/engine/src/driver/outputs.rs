@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use ff_core::commands::Release;
 use ff_core::key::Key;
@@ -21,10 +22,15 @@ impl Driver {
         for output in self.machine.take_outputs() {
             let store = self.store.clone();
             match output {
-                Output::Load { token, asks } => self.ops.push(Box::pin(async move {
-                    let result = store.load(token.partition, asks).await;
-                    Done::Inputs(vec![Input::Loaded { token, result }])
-                })),
+                Output::Load { token, asks } => {
+                    let shared = self.shared.clone();
+                    self.ops.push(Box::pin(async move {
+                        let asked = Instant::now();
+                        let result = store.load(token.partition, asks).await;
+                        shared.meters.store_load.add(asked.elapsed());
+                        Done::Inputs(vec![Input::Loaded { token, result }])
+                    }));
+                }
                 Output::Commit(commits) => self.commit(commits),
                 Output::Written { partition, number } => self.ops.push(Box::pin(async move {
                     let result = store.written(partition, number).await;
@@ -34,9 +40,15 @@ impl Driver {
                     let result = store.turn(partition, server, for_ms).await;
                     Done::Inputs(vec![Input::Turn { partition, result }])
                 })),
-                Output::Status => self
-                    .ops
-                    .push(Box::pin(async move { Done::Inputs(vec![Input::Status(store.status().await)]) })),
+                Output::Status => {
+                    let shared = self.shared.clone();
+                    self.ops.push(Box::pin(async move {
+                        let asked = Instant::now();
+                        let status = store.status().await;
+                        shared.meters.store_status.add(asked.elapsed());
+                        Done::Inputs(vec![Input::Status(status)])
+                    }));
+                }
                 Output::Reply { ticket, result } => self.reply(ticket, result),
                 Output::News { partition, news } => self.news(partition, news),
                 Output::Foreign { partition, keys, next_event } => self.foreign(partition, keys, next_event),
@@ -53,10 +65,12 @@ impl Driver {
             calls[usize::from(commit.partition.0 % lines)].push(commit);
         }
         for commits in calls.into_iter().filter(|commits| !commits.is_empty()) {
-            let store = self.store.clone();
+            let (store, shared) = (self.store.clone(), self.shared.clone());
             self.ops.push(Box::pin(async move {
+                let asked = Instant::now();
                 let named: Vec<_> = commits.iter().map(|commit| (commit.partition, commit.id)).collect();
                 let outcomes = store.commit(commits).await;
+                shared.meters.store_commit.add(asked.elapsed());
                 let inputs = named.into_iter().zip(outcomes);
                 let committed = |((partition, id), outcome)| Input::Committed { partition, id, outcome };
                 Done::Inputs(inputs.map(committed).collect())
@@ -117,6 +131,9 @@ impl Driver {
         let mut tasks = Vec::with_capacity(claimed.len());
         let mut missing = Vec::new();
         for execution in claimed {
+            if let Some(first) = execution.live.attempt.as_ref().filter(|attempt| attempt.number == 1) {
+                self.shared.meters.time_to_start.add_ms(first.started_at - execution.spec.created_at);
+            }
             match self.inputs.take(execution.id) {
                 Some(input) => tasks.push(Task::new(execution, input)),
                 None => missing.push(execution),
@@ -156,6 +173,9 @@ impl Driver {
     pub(super) fn news(&mut self, partition: PartitionId, news: News) {
         self.publish(partition, news.next_event);
         for (execution, result) in news.ended {
+            if let (Some(attempt), Some(end)) = (&execution.live.attempt, execution.end()) {
+                self.shared.meters.run.add_ms(end.at - attempt.started_at);
+            }
             let id = execution.id;
             self.live.remove(&id);
             let ended = Ended { execution, result };

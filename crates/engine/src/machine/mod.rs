@@ -13,6 +13,7 @@ mod deliveries;
 mod polls;
 mod runner;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ff_core::commands::Poll;
@@ -150,8 +151,21 @@ pub struct MachineStats {
     pub unknown_outcomes: u64,
     pub fired: u64,
     pub stray: u64,
+    /// Agenda entries that had an effect, failed, or came late, by their kind.
+    pub agenda: BTreeMap<&'static str, AgendaStats>,
     /// Agenda entries that failed three times and are tried once a minute.
     pub stuck: Vec<String>,
+}
+
+/// What became of the agenda entries of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct AgendaStats {
+    pub fired: u64,
+    pub failed: u64,
+    /// Those that fail again and again.
+    pub stuck: u64,
+    /// How late they were, together.
+    pub late_ms: u64,
 }
 
 #[derive(Debug)]

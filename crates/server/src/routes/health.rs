@@ -1,14 +1,15 @@
 //! What the server says about itself.
 
 use axum::extract::State;
-use axum::response::Response;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
 use ff_api::Problem;
 use ff_api::access::InfoDoc;
 use ff_api::record::VERSION;
 use ff_api::time::Time;
 use serde::Serialize;
 
-use crate::access::Caller;
+use crate::access::{Caller, May};
 use crate::answer::{Problems, Refusal, Wants};
 use crate::app::Shared;
 
@@ -44,6 +45,20 @@ pub async fn info(State(app): State<Shared>, caller: Caller) -> Result<Response,
 )]
 pub async fn limits(State(app): State<Shared>, _caller: Caller) -> Result<Response, Refusal> {
     Ok(Wants::Documents.answer(|| app.engine.limits().clone(), || ()))
+}
+
+/// Get the figures that operators watch, in the text that Prometheus reads.
+#[utoipa::path(
+    get, path = "/metrics", tag = "server",
+    responses((status = 200, description = "The metrics", body = String, content_type = "text/plain"), Problems)
+)]
+pub async fn metrics(State(app): State<Shared>, caller: Caller) -> Result<Response, Refusal> {
+    caller.may(May::Read)?;
+    caller.may_everywhere()?;
+    let text = crate::metrics::render(&app).await?;
+    let headers =
+        [(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"))];
+    Ok((headers, text).into_response())
 }
 
 /// Whether the process lives.

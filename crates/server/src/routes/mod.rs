@@ -20,11 +20,12 @@ mod tasks;
 mod tokens;
 mod workers;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -109,6 +110,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(events::all))
         .routes(routes!(health::info))
         .routes(routes!(health::limits))
+        .routes(routes!(health::metrics))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
 }
@@ -166,12 +168,18 @@ async fn other_method(method: Method) -> Refusal {
 
 /// Stands around every request: who may speak to a server without tokens, an id for the request, a line in the log.
 async fn around(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
-    if let Err(problem) = check_origin(&app, &request) {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|it| it.0.ip());
+    let let_in = check_origin(&app, &request).and_then(|()| app.rates.check(request.headers(), peer));
+    if let Err(problem) = let_in {
         return Refusal(problem).into_response();
     }
     let id = request_id(&app, &request);
     request.headers_mut().insert("x-request-id", id.clone());
     let (method, path) = (request.method().clone(), masked(request.uri().path()).to_owned());
+    let route = request.extensions().get::<MatchedPath>().map(|it| it.as_str().to_owned());
+    let waits = request.uri().query().is_some_and(|it| it.contains("wait="))
+        || path.ends_with("/claim")
+        || path.ends_with("/heartbeat");
     let started = std::time::Instant::now();
     let mut response = next.run(request).await;
     let (status, took) = (response.status(), started.elapsed());
@@ -180,6 +188,8 @@ async fn around(State(app): State<Shared>, mut request: Request, next: Next) -> 
     } else {
         tracing::debug!(%method, path, status = status.as_u16(), ?took, request = ?id, "request");
     }
+    let route = route.as_deref().unwrap_or("none");
+    app.requests.add(route, status.as_u16(), (!waits).then_some(took));
     let headers = response.headers_mut();
     headers.insert("x-request-id", id);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -227,13 +227,17 @@ impl Runner {
     }
 
     pub(super) fn fired(&mut self, key: AgendaKey, result: &Result<Reply, Failure>) {
+        let of_kind = self.stats.agenda.entry(key.subject.kind()).or_default();
         match result {
             Ok(Reply::Fired { effect }) => {
+                of_kind.fired += u64::from(*effect);
+                of_kind.late_ms += (self.base.1 - key.due).max(0).unsigned_abs();
                 self.stats.fired += u64::from(*effect);
                 self.stats.stray += u64::from(!effect);
                 self.failures.remove(&key);
             }
             _ => {
+                of_kind.failed += 1;
                 let (count, retry_at) = self.failures.entry(key).or_insert((0, 0));
                 *count += 1;
                 let pause = if *count >= FAILURES_MAX { STUCK_RETRY_MS } else { 100 };

@@ -249,8 +249,16 @@ impl Runner {
         stats.unknown_outcomes += self.stats.unknown_outcomes;
         stats.fired += self.stats.fired;
         stats.stray += self.stats.stray;
-        let stuck = self.failures.iter().filter(|(_, (count, _))| *count >= FAILURES_MAX);
-        stats.stuck.extend(stuck.map(|(key, _)| format!("{} {}", key.subject.kind(), key.subject.text())));
+        for (kind, own) in &self.stats.agenda {
+            let all = stats.agenda.entry(kind).or_default();
+            all.fired += own.fired;
+            all.failed += own.failed;
+            all.late_ms += own.late_ms;
+        }
+        for (key, _) in self.failures.iter().filter(|(_, (count, _))| *count >= FAILURES_MAX) {
+            stats.stuck.push(format!("{} {}", key.subject.kind(), key.subject.text()));
+            stats.agenda.entry(key.subject.kind()).or_default().stuck += 1;
+        }
     }
 
     pub fn workspace(&self) -> &Workspace {

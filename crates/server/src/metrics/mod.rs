@@ -1,0 +1,127 @@
+//! What operators watch, in the text that Prometheus reads.
+//!
+//! Every name is in [`NAMES`] with what it says; labels are lanes, routes, kinds of agenda entries and words of ours, and
+//! lanes beyond the first hundred are added up under `other`, so that nobody can make a server remember without end.
+
+mod requests;
+mod text;
+
+pub use requests::Requests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ff_core::query::{Filter, Order, PageAsk};
+use ff_core::{LaneName, Ms, PublicState};
+use ff_engine::Failure;
+
+use crate::app::App;
+use text::Text;
+
+/// How many lanes have figures of their own.
+const LANES_MAX: usize = 100;
+
+/// Every metric: its name, its type, and what it says.
+pub const NAMES: &[(&str, &str, &str)] = &[
+    ("flowfabric_executions", "gauge", "Executions by lane and state"),
+    ("flowfabric_queue_depth", "gauge", "Executions that wait for a worker, by lane"),
+    ("flowfabric_queue_age_seconds", "gauge", "Age of the oldest execution that waits for a worker, by lane"),
+    ("flowfabric_time_to_start_seconds", "histogram", "From creation to the start of the first attempt"),
+    ("flowfabric_run_seconds", "histogram", "From the start of the last attempt to the end"),
+    ("flowfabric_commits_total", "counter", "Batches that were committed by this server"),
+    ("flowfabric_commands_total", "counter", "Commands that were decided by this server"),
+    ("flowfabric_batch_commands", "gauge", "Commands per batch, on average since the start"),
+    ("flowfabric_conflicts_total", "counter", "Commits that another server was ahead of"),
+    ("flowfabric_unknown_outcomes_total", "counter", "Commits whose answer was lost"),
+    ("flowfabric_commands_waiting", "gauge", "Commands that wait to be decided"),
+    ("flowfabric_agenda_fired_total", "counter", "Agenda entries that had their effect, by kind"),
+    ("flowfabric_agenda_failed_total", "counter", "Agenda entries that failed, by kind"),
+    ("flowfabric_agenda_stuck", "gauge", "Agenda entries that fail again and again, by kind"),
+    ("flowfabric_agenda_late_seconds_total", "counter", "How late agenda entries were together, by kind"),
+    ("flowfabric_store_seconds", "histogram", "How long the store took, by operation"),
+    ("flowfabric_workers_waiting", "gauge", "Polls that wait for work in this server"),
+    ("flowfabric_sse_clients", "gauge", "Open streams of events and output"),
+    ("flowfabric_long_polls", "gauge", "Requests that wait for something"),
+    ("flowfabric_http_requests_total", "counter", "Requests by route and status"),
+    (
+        "flowfabric_http_seconds",
+        "histogram",
+        "How long requests took, by route; those that wait are left out",
+    ),
+];
+
+/// All metrics of this server, as text.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn render(app: &Arc<App>) -> Result<String, Failure> {
+    let mut text = Text::default();
+    let lanes = lanes(app).await?;
+    for (lane, states) in &lanes.states {
+        for (state, count) in states {
+            text.value("flowfabric_executions", &[("lane", lane), ("state", state.word())], *count as f64);
+        }
+    }
+    for (lane, (depth, age)) in &lanes.waiting {
+        text.value("flowfabric_queue_depth", &[("lane", lane)], *depth as f64);
+        text.value("flowfabric_queue_age_seconds", &[("lane", lane)], *age as f64 / 1_000.0);
+    }
+    let meters = app.engine.meters();
+    text.histogram("flowfabric_time_to_start_seconds", &[], &meters.time_to_start.read());
+    text.histogram("flowfabric_run_seconds", &[], &meters.run.read());
+    let stats = app.engine.stats().await?;
+    text.value("flowfabric_commits_total", &[], stats.batches as f64);
+    text.value("flowfabric_commands_total", &[], stats.commands as f64);
+    text.value("flowfabric_batch_commands", &[], stats.commands as f64 / stats.batches.max(1) as f64);
+    text.value("flowfabric_conflicts_total", &[], stats.conflicts as f64);
+    text.value("flowfabric_unknown_outcomes_total", &[], stats.unknown_outcomes as f64);
+    text.value("flowfabric_commands_waiting", &[], stats.queued as f64);
+    for (kind, it) in &stats.agenda {
+        let labels = [("kind", *kind)];
+        text.value("flowfabric_agenda_fired_total", &labels, it.fired as f64);
+        text.value("flowfabric_agenda_failed_total", &labels, it.failed as f64);
+        text.value("flowfabric_agenda_stuck", &labels, it.stuck as f64);
+        text.value("flowfabric_agenda_late_seconds_total", &labels, it.late_ms as f64 / 1_000.0);
+    }
+    for (operation, histogram) in
+        [("load", &meters.store_load), ("commit", &meters.store_commit), ("status", &meters.store_status)]
+    {
+        text.histogram("flowfabric_store_seconds", &[("operation", operation)], &histogram.read());
+    }
+    text.value("flowfabric_workers_waiting", &[], stats.waiting_polls as f64);
+    text.value("flowfabric_sse_clients", &[], app.live.streams.load(Ordering::Relaxed) as f64);
+    text.value("flowfabric_long_polls", &[], app.live.long_polls.load(Ordering::Relaxed) as f64);
+    app.requests.write(&mut text);
+    Ok(text.finish())
+}
+
+#[derive(Default)]
+struct Lanes {
+    states: BTreeMap<String, BTreeMap<PublicState, u64>>,
+    waiting: BTreeMap<String, (u64, Ms)>,
+}
+
+async fn lanes(app: &Arc<App>) -> Result<Lanes, Failure> {
+    let mut lanes = Lanes::default();
+    let mut names = Vec::<LaneName>::new();
+    for (key, count) in app.engine.counts().await? {
+        if !names.contains(&key.lane) {
+            names.push(key.lane.clone());
+        }
+        let known = names.iter().position(|it| *it == key.lane).is_some_and(|place| place < LANES_MAX);
+        let name = if known { key.lane.to_string() } else { "other".to_owned() };
+        *lanes.states.entry(name.clone()).or_default().entry(key.state).or_default() += count;
+        if key.state == PublicState::Waiting {
+            lanes.waiting.entry(name).or_default().0 += count;
+        }
+    }
+    for lane in names.into_iter().take(LANES_MAX) {
+        let Some(waiting) = lanes.waiting.get_mut(lane.as_str()).filter(|it| it.0 > 0) else { continue };
+        let filter = Filter { lane: Some(lane), states: vec![PublicState::Waiting], ..Filter::default() };
+        let ask = PageAsk { filter, order: Order::OldestFirst, after: None, limit: 1, scan_max: 1_000 };
+        let oldest = app.engine.list(ask).await?.executions.into_iter().next();
+        waiting.1 = oldest.map_or(0, |it| (app.now() - it.spec.created_at).max(0));
+    }
+    Ok(lanes)
+}

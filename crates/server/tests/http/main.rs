@@ -1,0 +1,15 @@
+//! The server as its callers see it: over a socket.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // In tests a failed step is a failed test.
+
+mod bad_input;
+mod claims;
+mod clients;
+mod flows;
+mod openapi;
+mod page;
+mod roles;
+mod signals;
+mod stand;
+mod streams;
+mod work;

@@ -1,0 +1,75 @@
+//! The page on which a person decides.
+
+use serde_json::json;
+
+use crate::stand::Stand;
+
+async fn waiting(stand: &Stand) -> (String, String) {
+    let id = stand.submit(json!({ "kind": "deploy" })).await;
+    let worker = stand.worker().await;
+    let task = stand.claim(&worker, json!({ "name": "tester", "wait_ms": 5_000 })).await.remove(0);
+    let waitpoint = json!({ "name": "approve-<b>deploy</b>", "requester": "mallory" });
+    let opened = stand
+        .post("/v1/tasks/waitpoint", json!({ "lease": task["lease"], "waitpoint": waitpoint }))
+        .await
+        .good();
+    let suspend =
+        json!({ "tasks": [{ "lease": task["lease"], "condition": { "signal": { "waitpoint": 1 } } }] });
+    stand.post("/v1/tasks/suspend", suspend).await.good();
+    (id, opened["token"].as_str().unwrap().to_owned())
+}
+
+async fn decide(stand: &Stand, token: &str, form: &str) -> (u16, String) {
+    let request = format!(
+        "POST /w/{token} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{form}",
+        form.len()
+    );
+    let answer = stand.raw(request.as_bytes()).await;
+    (answer.status, String::from_utf8_lossy(&answer.body).into_owned())
+}
+
+#[tokio::test]
+async fn opening_the_page_decides_nothing_and_its_form_does() {
+    let stand = Stand::new().await;
+    let (id, token) = waiting(&stand).await;
+    let state = async || stand.get(&format!("/v1/executions/{id}")).await.good()["state"].clone();
+    for method in ["GET", "HEAD"] {
+        let page = stand.send(method, &format!("/w/{token}"), None, &[]).await;
+        assert_eq!(page.status, 200);
+        assert!(page.head.to_lowercase().contains("referrer-policy: no-referrer"), "{}", page.head);
+        assert!(page.head.to_lowercase().contains("frame-ancestors 'none'"), "{}", page.head);
+        let text = String::from_utf8_lossy(&page.body).into_owned();
+        assert!(method == "HEAD" || text.contains("approve-&lt;b&gt;deploy&lt;/b&gt;"), "{text}");
+    }
+    assert_eq!(state().await, "suspended");
+    assert_eq!(decide(&stand, &token, "decision=maybe&source=ada").await.0, 400);
+    assert!(decide(&stand, &token, "decision=approve").await.1.contains("Your name is missing"));
+    assert!(decide(&stand, &token, "decision=approve&source=mallory").await.1.contains("Not counted"));
+    assert_eq!(state().await, "suspended");
+    let (status, text) = decide(&stand, &token, "decision=approve&source=ada&comment=fine").await;
+    assert_eq!(status, 200);
+    assert!(text.contains("Approved"), "{text}");
+    assert_eq!(state().await, "waiting");
+    assert!(decide(&stand, &token, "decision=reject&source=bob").await.1.contains("Already decided"));
+    let signals = stand.get(&format!("/v1/executions/{id}/signals")).await.good();
+    assert_eq!(signals["signals"][0]["payload"], json!({ "approved": true, "comment": "fine" }));
+}
+
+#[tokio::test]
+async fn every_wrong_link_gets_the_same_page() {
+    let stand = Stand::new().await;
+    let (_, token) = waiting(&stand).await;
+    let mut forged = token.clone();
+    let last = forged.pop().unwrap();
+    forged.push(if last == '0' { '1' } else { '0' });
+    let pages: Vec<_> = [forged.as_str(), "nonsense", "v1.9.x.y"].into_iter().map(str::to_owned).collect();
+    let mut seen = Vec::new();
+    for link in pages {
+        let page = stand.get(&format!("/w/{link}")).await;
+        let (status, text) = decide(&stand, &link, "decision=approve&source=ada").await;
+        seen.push((page.status, page.body, status, text));
+    }
+    assert!(seen.iter().all(|it| it.0 == 404 && it.2 == 404));
+    assert!(seen.windows(2).all(|two| two[0] == two[1]));
+}

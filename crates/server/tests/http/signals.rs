@@ -1,0 +1,73 @@
+//! Suspensions, waitpoints and their tokens over HTTP.
+
+use ff_core::registry::Role;
+use serde_json::{Value, json};
+
+use crate::stand::Stand;
+
+/// An execution that waits for `approved`, and the token of its waitpoint.
+async fn waiting(stand: &Stand) -> (String, Value) {
+    let id = stand.submit(json!({ "kind": "deploy" })).await;
+    let worker = stand.worker().await;
+    let task = stand.claim(&worker, json!({ "name": "tester", "wait_ms": 5_000 })).await.remove(0);
+    let open = json!({ "lease": task["lease"], "waitpoint": { "name": "approved" } });
+    let opened = stand.post("/v1/tasks/waitpoint", open).await.good();
+    let suspend = json!({ "tasks": [{
+        "lease": task["lease"], "condition": { "signal": { "name": "approved" } }, "reason": "waiting_for_approval",
+    }] });
+    let suspended = stand.post("/v1/tasks/suspend", suspend).await.good();
+    assert_eq!(suspended["outcomes"][0]["answer"]["outcome"], "suspended");
+    (id, opened)
+}
+
+#[tokio::test]
+async fn a_token_opens_its_own_waitpoint_and_no_other() {
+    let stand = Stand::new().await;
+    let ((id, one), (_, two)) = (waiting(&stand).await, waiting(&stand).await);
+    let path = |opened: &Value| format!("/v1/waitpoints/{}/signal", opened["waitpoint"].as_str().unwrap());
+    let send = async |path: String, token: &str| {
+        let bearer = format!("Bearer {token}");
+        stand.send("POST", &path, Some(json!({ "payload": true })), &[("authorization", &bearer)]).await
+    };
+    let (first, second) = (one["token"].as_str().unwrap(), two["token"].as_str().unwrap());
+    let mut forged = first.to_owned();
+    let last = forged.pop().unwrap();
+    forged.push(if last == '0' { '1' } else { '0' });
+    for (path, token) in
+        [(path(&one), second), (path(&two), first), (path(&one), forged.as_str()), (path(&one), "v1.1.x.y")]
+    {
+        assert_eq!(send(path, token).await.problem(), (403, "token_refused".into()));
+    }
+    assert_eq!(send(path(&one), first).await.good()["effect"], "satisfied");
+    let found = stand.get(&format!("/v1/executions/{id}")).await.good();
+    assert_eq!(found["state"], "waiting");
+    let worker = stand.worker().await;
+    let task = stand.claim(&worker, json!({ "name": "tester", "wait_ms": 5_000 })).await.remove(0);
+    assert_eq!((&task["resumed_by"], &task["signals"][0]["payload"]), (&json!("signals"), &json!(true)));
+}
+
+#[tokio::test]
+async fn open_waitpoints_are_listed_without_their_tokens() {
+    let stand = Stand::new().await;
+    let (id, opened) = waiting(&stand).await;
+    let listed = stand.get("/v1/waitpoints?name=approved").await.good();
+    assert_eq!(listed["waitpoints"][0]["execution"], json!(id));
+    let mac = opened["token"].as_str().unwrap().rsplit('.').next().unwrap().to_owned();
+    for path in ["/v1/waitpoints", "/v1/events?start=beginning&limit=1000", &format!("/v1/executions/{id}")] {
+        let answer = stand.get(path).await;
+        assert!(!String::from_utf8_lossy(&answer.body).contains(&mac), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_holder_of_an_access_token_signals_under_its_own_name() {
+    let stand = Stand::guarded().await;
+    let admin = format!("Bearer {}", stand.token(Role::Admin, &[]).await);
+    let headers = [("authorization", admin.as_str())];
+    let made = stand.send("POST", "/v1/executions", Some(json!({ "kind": "a" })), &headers).await.good();
+    let path = format!("/v1/executions/{}/signal", made["id"].as_str().unwrap());
+    let signal = json!({ "name": "approved", "source": "the-boss" });
+    stand.send("POST", &path, Some(signal), &headers).await.good();
+    let kept = stand.send("GET", &format!("{path}s"), None, &headers).await.good();
+    assert_eq!(kept["signals"][0]["source"], "admin-token/the-boss");
+}
