@@ -132,7 +132,7 @@ pub fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Refusal> {
         let deserializer = &mut serde_json::Deserializer::from_slice(text);
         let path =
             serde_path_to_error::deserialize::<_, T>(deserializer).err().map(|it| it.path().to_string());
-        let field = path.filter(|path| path != ".").unwrap_or_else(|| "body".to_owned());
+        let field = path.filter(|path| path != "." && path != "?").unwrap_or_else(|| "body".to_owned());
         Problem::invalid(&field, format!("does not fit: {error}")).into()
     })
 }

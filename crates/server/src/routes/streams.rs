@@ -67,11 +67,20 @@ pub async fn stream(
         let tail = app.engine.tail(id, after).await?;
         return Ok(stream::answer(&app, |sink| live(tail, sink, wants)));
     }
-    page(&app, wants, id, &reading).await
+    page(&app, &caller, wants, id, &reading).await
 }
 
-async fn page(app: &Shared, wants: Wants, id: ExecutionId, reading: &Reading) -> Result<Response, Refusal> {
+async fn page(
+    app: &Shared,
+    caller: &Caller,
+    wants: Wants,
+    id: ExecutionId,
+    reading: &Reading,
+) -> Result<Response, Refusal> {
     let known = app.engine.stream(id).await?;
+    if known.is_none() {
+        app.execution(caller, id).await?;
+    }
     let after = reading.after.as_deref().map(str::parse::<u64>).transpose();
     let after = after.map_err(|_| Problem::invalid("after", "is not a number of a frame"))?;
     let frames = match reading.attempt.or(known.as_ref().map(|it| it.attempt)) {

@@ -75,7 +75,10 @@ async fn a_waiting_heartbeat_hears_of_a_cancel_at_once() {
         while app.live.long_polls.load(std::sync::atomic::Ordering::Relaxed) == 0 {
             tokio::task::yield_now().await;
         }
-        stand.post(&format!("/v1/executions/{id}/cancel"), json!({ "cause": "enough" })).await.good()
+        stand
+            .post(&format!("/v1/executions/{id}/cancel"), json!({ "cause": "enough", "grace_ms": 60_000 }))
+            .await
+            .good()
     };
     let (beat, cancelled) = tokio::join!(beat, cancel);
     assert_eq!(cancelled["state"], "active");

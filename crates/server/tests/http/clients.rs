@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::stand::Stand;
 
-fn claim_request(worker: &str) -> String {
+pub fn claim_request(worker: &str) -> String {
     let body = "{\"name\":\"tester\",\"wait_ms\":60000}";
     format!(
         "POST /v1/workers/{worker}/claim HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\

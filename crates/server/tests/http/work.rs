@@ -139,10 +139,7 @@ async fn a_server_that_stops_answers_its_long_polls_and_turns_its_readiness() {
     assert_eq!(stand.get("/readyz").await.status, 200);
     let worker = stand.worker().await;
     let address = stand.address;
-    let request = format!(
-        "POST /v1/workers/{worker}/claim HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: 32\r\n\r\n{{\"name\":\"tester\",\"wait_ms\":60000}}"
-    );
+    let request = crate::clients::claim_request(&worker).replacen("\r\n", "\r\nconnection: close\r\n", 1);
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut polling = tokio::net::TcpStream::connect(address).await.unwrap();
     polling.write_all(request.as_bytes()).await.unwrap();
