@@ -80,6 +80,7 @@ impl Engine {
             changed: Notify::new(),
             subscribers: AtomicUsize::new(0),
             preferred: RwLock::default(),
+            alive: RwLock::default(),
             tails: Tails::default(),
         });
         let (requests, receiver) = mpsc::unbounded_channel();
@@ -141,6 +142,12 @@ impl Engine {
     /// The name under which this process has entered the store.
     pub fn server(&self) -> &str {
         &self.inner.server
+    }
+
+    /// Whether a process of this name served the store a moment ago.
+    pub fn is_alive(&self, server: &str) -> bool {
+        let alive = self.inner.shared.alive.read().unwrap_or_else(PoisonError::into_inner);
+        alive.iter().any(|it| it == server)
     }
 
     // ---- ids -----------------------------------------------------------------------------------------
