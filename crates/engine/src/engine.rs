@@ -144,6 +144,12 @@ impl Engine {
         &self.inner.server
     }
 
+    /// The time on the store's clock.
+    pub async fn now(&self) -> Result<Ms, Failure> {
+        let loaded = self.inner.store.load(PartitionId(0), Vec::new()).await.map_err(unavailable)?;
+        Ok(loaded.now)
+    }
+
     /// Whether a process of this name served the store a moment ago.
     pub fn is_alive(&self, server: &str) -> bool {
         let alive = self.inner.shared.alive.read().unwrap_or_else(PoisonError::into_inner);

@@ -8,6 +8,7 @@
 //! | what is read from a request, what is answered | [`body`], [`answer`] |
 //! | one file per family of routes | [`routes`] |
 //! | tasks that were handed out and not confirmed | [`claims`] |
+//! | events delivered to addresses outside | [`webhooks`] |
 
 pub mod access;
 pub mod answer;
@@ -18,6 +19,7 @@ pub mod config;
 pub mod listen;
 pub mod routes;
 mod stream;
+pub mod webhooks;
 
 pub use config::{Config, ConfigError, Tls};
 pub use listen::{Running, Stopped, start};
