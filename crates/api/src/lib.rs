@@ -21,6 +21,7 @@ pub mod record;
 pub mod submit;
 pub mod task;
 pub mod time;
+pub mod webhook;
 pub mod worker;
 
 pub use payload::{Encoded, Json};

@@ -81,6 +81,7 @@ impl Engine {
             changed: Notify::new(),
             subscribers: AtomicUsize::new(0),
             preferred: RwLock::default(),
+            alive: RwLock::default(),
             tails: Tails::default(),
             meters: Meters::default(),
         });
@@ -143,6 +144,18 @@ impl Engine {
     /// The name under which this process has entered the store.
     pub fn server(&self) -> &str {
         &self.inner.server
+    }
+
+    /// The time on the store's clock.
+    pub async fn now(&self) -> Result<Ms, Failure> {
+        let loaded = self.inner.store.load(PartitionId(0), Vec::new()).await.map_err(unavailable)?;
+        Ok(loaded.now)
+    }
+
+    /// Whether a process of this name served the store a moment ago.
+    pub fn is_alive(&self, server: &str) -> bool {
+        let alive = self.inner.shared.alive.read().unwrap_or_else(PoisonError::into_inner);
+        alive.iter().any(|it| it == server)
     }
 
     // ---- ids -----------------------------------------------------------------------------------------

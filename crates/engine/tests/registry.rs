@@ -171,9 +171,12 @@ async fn a_new_webhook_begins_now_and_a_change_leaves_it_where_it_is() {
 async fn of_two_servers_that_deliver_the_same_one_is_told_so() {
     let Pair { here, there, .. } = pair(3).await;
     let made = here.set_webhook(hook("chat")).await.unwrap();
+    here.take_webhook("chat", None).await.unwrap();
+    assert_eq!(there.take_webhook("chat", None).await.unwrap_err().code(), "delivery_superseded");
     let sent = Sent { number: 1, events: 1, status: Some(200), error: None, took_ms: 3 };
     let note = NoteDelivery {
         webhook: "chat".into(),
+        server: here.server().into(),
         from: made.cursor.clone(),
         to: "c1.x".into(),
         sent: Some(sent.clone()),

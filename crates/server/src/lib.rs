@@ -9,6 +9,7 @@
 //! | one file per family of routes | [`routes`] |
 //! | what operators watch | [`metrics`] |
 //! | tasks that were handed out and not confirmed | [`claims`] |
+//! | events delivered to addresses outside | [`webhooks`] |
 
 pub mod access;
 pub mod answer;
@@ -21,6 +22,7 @@ pub mod metrics;
 mod rate;
 pub mod routes;
 mod stream;
+pub mod webhooks;
 
 pub use config::{Config, ConfigError, Tls};
 pub use listen::{Running, Stopped, start};

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use ff_server::webhooks::Targets;
 use ff_server::{Config, Tls};
 use flowfabric::{Fabric, NewToken};
 use serde_json::json;
@@ -48,6 +49,9 @@ pub struct Serve {
     /// How many requests one token or address may send in a second; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     requests_per_second: u32,
+    /// Webhooks may lead to loopback and private addresses
+    #[arg(long)]
+    allow_private_webhooks: bool,
     /// How long requests may go on when the server is asked to stop
     #[arg(long, value_name = "DURATION", value_parser = parse::duration, default_value = "20s")]
     #[arg(allow_hyphen_values = true)]
@@ -56,10 +60,10 @@ pub struct Serve {
 
 impl Serve {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
-        let config = self.config()?;
+        let (config, private_webhooks) = (self.config()?, self.allow_private_webhooks);
         config.check().map_err(|error| Problem::usage(error.to_string()))?;
         session::with(&settings.embedded()?, Open::OrCreate, Patience::Long, async |fabric| {
-            serve(fabric, config, settings).await
+            serve(fabric, config, private_webhooks, settings).await
         })
         .await
     }
@@ -88,13 +92,22 @@ fn address(text: &str) -> Result<SocketAddr, Problem> {
     text.to_socket_addrs().map_err(|_| wrong())?.next().ok_or_else(wrong)
 }
 
-async fn serve(fabric: Fabric, config: Config, settings: &Settings) -> Result<(), Problem> {
+async fn serve(
+    fabric: Fabric,
+    config: Config,
+    private_webhooks: bool,
+    settings: &Settings,
+) -> Result<(), Problem> {
     let engine = fabric.engine().ok_or_else(|| Problem::error("there is no engine here"))?.clone();
     if config.authentication {
         first_token(&fabric, settings).await?;
     }
     let scheme = if config.tls.is_some() { "https" } else { "http" };
-    let server = ff_server::start(engine, config).await.map_err(|error| Problem::error(error.to_string()))?;
+    let server =
+        ff_server::start(engine.clone(), config).await.map_err(|error| Problem::error(error.to_string()))?;
+    let targets = if private_webhooks { Targets::Any } else { Targets::Public };
+    let deliveries =
+        ff_server::webhooks::start(engine, ff_server::webhooks::Options { targets, ..Default::default() });
     let url = format!("{scheme}://{}", server.address);
     if settings.json {
         view::json_line(&json!({ "listening": url, "store": session::without_password(&settings.store) }))?;
@@ -103,6 +116,7 @@ async fn serve(fabric: Fabric, config: Config, settings: &Settings) -> Result<()
     }
     flowfabric::asked_to_end().await;
     let stopped = server.stop().await;
+    deliveries.stop().await;
     if !stopped.drained {
         eprintln!("some requests had not ended within the grace and were cut off");
     }

@@ -48,6 +48,7 @@ mod sweep;
 #[cfg(test)]
 mod table_tests;
 mod tag;
+mod take_webhook;
 #[cfg(test)]
 pub(crate) mod testing;
 mod unhold;
@@ -96,6 +97,7 @@ pub use set_webhook::SetWebhook;
 pub use start_child::StartChild;
 pub use suspend::Suspend;
 pub use tag::Tag;
+pub use take_webhook::TakeWebhook;
 pub use unhold::Unhold;
 
 use crate::Ms;
@@ -185,6 +187,7 @@ commands!(
     RevokeToken,
     SetWebhook,
     RemoveWebhook,
+    TakeWebhook,
     NoteDelivery,
 );
 
@@ -262,7 +265,8 @@ impl Command {
             StartChild(it) => it.fence.execution.route(),
             Append(it) => it.fence.execution.route(),
             RotateKey(_) => Route(0),
-            CreateToken(_) | RevokeToken(_) | SetWebhook(_) | RemoveWebhook(_) | NoteDelivery(_) => HOME,
+            CreateToken(_) | RevokeToken(_) | SetWebhook(_) | RemoveWebhook(_) | TakeWebhook(_)
+            | NoteDelivery(_) => HOME,
             IssueToken(it) => it.waitpoint.execution.route(),
             Claim(_) | Renew(_) | Fire(_) | Apply(_) | Acknowledge(_) | Receive(_) => return None,
         })
@@ -317,6 +321,7 @@ impl Command {
             RevokeToken(it) => check_by(&it.actor, &it.cause)?,
             SetWebhook(it) => it.validate()?,
             RemoveWebhook(it) => check_by(&it.actor, &it.cause)?,
+            TakeWebhook(it) => it.validate()?,
             NoteDelivery(it) => it.validate()?,
             // A posted row is checked when it is decided: what is wrong with it must be kept, not answered.
             Receive(_) => {}

@@ -28,6 +28,8 @@ pub struct Sent {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoteDelivery {
     pub webhook: Box<str>,
+    /// Who delivers.
+    pub server: Box<str>,
     /// Where it stood.
     pub from: Option<Box<str>>,
     pub to: Box<str>,
@@ -59,7 +61,8 @@ impl NoteDelivery {
             return Ok(Reply::Webhook(Arc::new(known.clone())));
         }
         let next = known.tried + 1;
-        if known.cursor != self.from || self.sent.as_ref().is_some_and(|it| it.number != next) {
+        let others = known.server.as_ref() != Some(&self.server);
+        if others || known.cursor != self.from || self.sent.as_ref().is_some_and(|it| it.number != next) {
             return Err(Rejection::DeliverySuperseded { webhook: self.webhook.clone() }.into());
         }
         let mut webhook = known.clone();
@@ -100,6 +103,7 @@ mod tests {
     fn bench() -> Bench {
         let mut bench = Bench::new();
         bench.ok(set_webhook("hook"));
+        bench.ok(take_webhook(None, Some("server")));
         bench
     }
 
@@ -143,6 +147,7 @@ mod tests {
             note_delivery(1, Some("c1.5"), "c1.6", 200),
             note_delivery(3, Some("c1.5"), "c1.6", 200),
             NoteDelivery { sent: None, ..note_delivery(2, None, "c1.6", 200) },
+            NoteDelivery { server: "other".into(), ..note_delivery(2, Some("c1.5"), "c1.6", 200) },
         ] {
             assert_eq!(bench.run(late.clone()).unwrap_err().code(), "delivery_superseded", "{late:?}");
         }

@@ -339,6 +339,7 @@ impl World {
             3 => self.run(CreateToken { expires_in_ms: Some(1_000), ..create_token(id, number as u8) }),
             4 => self.run(revoke_token(id)),
             5 => self.run(SetWebhook { paused: number == 1, ..set_webhook("hook") }),
+            6 if number == 1 => self.run(take_webhook(None, Some("server"))),
             6 => self.run(note_delivery(number, None, "c1.5", 500)),
             _ => self.run(remove_webhook("hook")),
         }

@@ -196,6 +196,7 @@ fn row(command: &Command) -> [&'static str; SHAPES.len()] {
         Command::RevokeToken(_)    => UNKNOWN,
         Command::SetWebhook(_)     => SAME,
         Command::RemoveWebhook(_)  => UNKNOWN,
+        Command::TakeWebhook(_)    => UNKNOWN,
         Command::NoteDelivery(_)   => UNKNOWN,
         Command::Apply(_)          => SAME,
         Command::Acknowledge(_)    => SAME,
@@ -264,6 +265,7 @@ fn commands(bench: &Bench, create: &Create, fence: Fence) -> Vec<Command> {
         revoke_token("tok_1").into(),
         set_webhook("hook").into(),
         remove_webhook("hook").into(),
+        take_webhook(None, Some("server")).into(),
         note_delivery(1, None, "c1.1", 200).into(),
     ]
 }

@@ -701,11 +701,17 @@ pub(crate) fn remove_webhook(id: &str) -> RemoveWebhook {
     RemoveWebhook { id: id.into(), actor: "op".into(), cause: "test".into() }
 }
 
+pub(crate) fn take_webhook(before: Option<&str>, server: Option<&str>) -> TakeWebhook {
+    let [before, server] = [before, server].map(|it| it.map(Into::into));
+    TakeWebhook { webhook: "hook".into(), before, server }
+}
+
 /// A delivery of this number from one place in the log to another, answered with a status.
 pub(crate) fn note_delivery(number: u64, from: Option<&str>, to: &str, status: u16) -> NoteDelivery {
     let sent = Sent { number, events: 2, status: Some(status), error: None, took_ms: 5 };
     NoteDelivery {
         webhook: "hook".into(),
+        server: "server".into(),
         from: from.map(Into::into),
         to: to.into(),
         sent: Some(sent),

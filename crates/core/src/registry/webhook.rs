@@ -73,6 +73,9 @@ pub struct Webhook {
     pub revision: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,
+    /// Which server delivers; the others leave it alone while that one is alive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Box<str>>,
     /// The place in the event log up to which everything was delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Box<str>>,
@@ -146,6 +149,7 @@ pub(crate) mod tests {
             created_by: By::new("ada", "chat"),
             revision: 1,
             paused: None,
+            server: None,
             cursor: None,
             tried: 0,
             failures: 0,

@@ -145,6 +145,8 @@ pub(crate) struct Shared {
     pub subscribers: AtomicUsize,
     /// The partitions in which this server comes first; new work without a key goes there.
     pub preferred: RwLock<Vec<u16>>,
+    /// The processes that serve the store.
+    pub alive: RwLock<Vec<String>>,
     /// Who waits for output.
     pub tails: Tails,
     pub meters: Meters,
@@ -152,6 +154,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub fn set_servers(&self, server: &str, alive: &[String]) {
+        *self.alive.write().unwrap_or_else(PoisonError::into_inner) = alive.to_vec();
         let ranks = affinity::ranks(server, alive, self.next_events.len() as u16);
         let first = (0..).zip(ranks).filter(|(_, rank)| *rank == 0).map(|(partition, _)| partition);
         *self.preferred.write().unwrap_or_else(PoisonError::into_inner) = first.collect();

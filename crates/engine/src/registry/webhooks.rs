@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ff_core::Reply;
-use ff_core::commands::{NoteDelivery, RemoveWebhook, SetWebhook};
+use ff_core::commands::{NoteDelivery, RemoveWebhook, SetWebhook, TakeWebhook};
 use ff_core::registry::{Record, RecordKind, Webhook};
 use ff_core::rejection::Invalid;
 
@@ -51,6 +51,18 @@ impl Engine {
             Reply::Removed => Ok(()),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Takes over the deliveries of a webhook from a server that is not [alive](Self::is_alive), or from nobody.
+    pub async fn take_webhook(&self, id: &str, before: Option<Box<str>>) -> Result<Arc<Webhook>, Failure> {
+        let server = Some(self.server().into());
+        webhook(self.execute(TakeWebhook { webhook: id.into(), before, server }).await?)
+    }
+
+    /// Lets go of a webhook, so that another server may take it at once.
+    pub async fn leave_webhook(&self, id: &str) -> Result<(), Failure> {
+        let before = Some(self.server().into());
+        self.execute(TakeWebhook { webhook: id.into(), before, server: None }).await.map(drop)
     }
 
     /// Notes what became of a delivery and tells where the webhook stands after it.

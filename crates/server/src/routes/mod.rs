@@ -18,6 +18,7 @@ mod streams;
 mod submit;
 mod tasks;
 mod tokens;
+mod webhooks;
 mod workers;
 
 use std::net::SocketAddr;
@@ -107,6 +108,8 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(keys::rotate))
         .routes(routes!(tokens::create, tokens::list))
         .routes(routes!(tokens::revoke))
+        .routes(routes!(webhooks::list))
+        .routes(routes!(webhooks::get, webhooks::set, webhooks::remove))
         .routes(routes!(events::all))
         .routes(routes!(health::info))
         .routes(routes!(health::limits))

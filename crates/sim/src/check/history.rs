@@ -70,6 +70,8 @@ pub struct History {
     lanes: BTreeMap<(PartitionId, LaneName), Timeline<LaneMode>>,
     workers: BTreeMap<(PartitionId, InstanceId), Timeline<Option<WorkerMode>>>,
     registry: BTreeMap<RecordKey, Timeline<Option<Arc<Record>>>>,
+    /// What was done to the registry: several changes of one commit leave one record.
+    registered: Timeline<Event>,
 }
 
 fn lease_key(fence: Fence) -> (ExecutionId, u32, u64) {
@@ -131,11 +133,26 @@ impl History {
         any_since(records.map_or(&[], Vec::as_slice), since, &None, |it| fits(it.as_deref()))
     }
 
+    /// Whether the record was written by a commit since.
+    pub fn record_changed(&self, key: &RecordKey, since: Seq) -> bool {
+        self.registry.get(key).is_some_and(|records| records.iter().any(|(seq, _)| *seq > since))
+    }
+
+    /// Whether this was done to the registry by a commit since.
+    pub fn registered(&self, since: Seq, fits: impl Fn(&Event) -> bool) -> bool {
+        self.registered.iter().any(|(seq, event)| *seq > since && fits(event))
+    }
+
     /// Takes in a commit; the mirror is as it was before it.
     pub fn note(&mut self, seq: Seq, partition: PartitionId, changes: &Changes, before: &Mirror) -> Check {
         for event in &changes.events {
             if let (Fact::LaneChanged { mode, revision, .. }, Some(lane)) = (&event.fact, &event.lane) {
                 self.lane_modes.insert((lane.clone(), *revision), *mode);
+            }
+            let (token, webhook) =
+                (event.fact.word().starts_with("token_"), event.fact.word().starts_with("webhook_"));
+            if token || webhook {
+                self.registered.push((seq, event.clone()));
             }
             self.note_event(seq, event)?;
             if let Fact::LeaseAcquired { holder } | Fact::LeaseReclaimed { holder } = &event.fact {

@@ -1,6 +1,8 @@
-//! The registry: which answers about it are true.
+//! The registry: which answers about it are true. Several changes of one commit leave one record, so that what was
+//! answered in between is found in the events.
 
 use ff_core::change::Changes;
+use ff_core::event::Fact;
 use ff_core::registry::{Record, RecordKey, Webhook};
 use ff_core::{Command, Rejection, Reply};
 
@@ -15,25 +17,51 @@ impl Mirror {
 
 /// Whether an answer that only these commands have was true; `None` if it is another.
 pub fn fits(history: &History, since: Seq, command: &Command, reply: &Reply) -> Option<bool> {
-    let was = |record: Record| history.record_was(&record.key(), since, |was| was == Some(&record));
     Some(match (command, reply) {
-        (Command::CreateToken(it), Reply::Token { token, .. }) => {
-            token.id == it.id && token.hash == it.hash && was(Record::Token((**token).clone()))
+        (Command::CreateToken(it), Reply::Token { token, existing }) => {
+            let created = |word: &Fact| matches!(word, Fact::TokenCreated { token, .. } if *token == it.id);
+            let from = if *existing { 0 } else { since };
+            token.id == it.id
+                && token.hash == it.hash
+                && history.registered(from, |event| event.at == token.created_at && created(&event.fact))
         }
-        (Command::RevokeToken(it), Reply::Token { token, .. }) => {
-            token.id == it.id && token.revoked.is_some() && was(Record::Token((**token).clone()))
+        (Command::RevokeToken(it), Reply::Token { token, existing }) => {
+            let revoked = |word: &Fact| matches!(word, Fact::TokenRevoked { token, .. } if *token == it.id);
+            let (from, at) = (if *existing { 0 } else { since }, token.revoked.as_ref().map(|it| it.at));
+            token.id == it.id
+                && history.registered(from, |event| Some(event.at) == at && revoked(&event.fact))
         }
         (Command::SetWebhook(it), Reply::Webhook(webhook)) => {
-            webhook.id == it.id && webhook.url == it.url && was(Record::Webhook((**webhook).clone()))
+            let set = |word: &Fact| {
+                matches!(word, Fact::WebhookSet { webhook: id, revision, .. }
+                    if *id == it.id && *revision == webhook.revision)
+            };
+            webhook.id == it.id && webhook.url == it.url && history.registered(0, |event| set(&event.fact))
+        }
+        (Command::RemoveWebhook(it), Reply::Removed) => removed(history, since, &it.id),
+        (Command::TakeWebhook(it), Reply::Webhook(webhook)) => {
+            webhook.server == it.server && stood(history, since, webhook)
         }
         (Command::NoteDelivery(it), Reply::Webhook(webhook)) => {
-            webhook.id == it.webhook && was(Record::Webhook((**webhook).clone()))
-        }
-        (Command::RemoveWebhook(it), Reply::Removed) => {
-            history.record_was(&RecordKey::webhook(&it.id), since, |was| was.is_none())
+            webhook.id == it.webhook && stood(history, since, webhook)
         }
         _ => return None,
     })
+}
+
+fn removed(history: &History, since: Seq, id: &str) -> bool {
+    let fits = |word: &Fact| matches!(word, Fact::WebhookRemoved { webhook, .. } if **webhook == *id);
+    history.registered(since, |event| fits(&event.fact))
+}
+
+/// Whether a webhook had come as far as this at some moment since, or went in the same commit.
+fn stood(history: &History, since: Seq, webhook: &Webhook) -> bool {
+    let as_far = |was: Option<&Record>| {
+        matches!(was, Some(Record::Webhook(was))
+            if was.created_at == webhook.created_at && was.tried >= webhook.tried)
+    };
+    history.record_was(&RecordKey::webhook(&webhook.id), since, as_far)
+        || removed(history, since, &webhook.id)
 }
 
 /// Whether a rejection that only these commands have was true; `None` if it is another.
@@ -44,22 +72,28 @@ pub fn was_true(history: &History, since: Seq, command: &Command, rejection: &Re
         }
         (_, Rejection::NotFound { what, id }) if what == "webhook" => {
             history.record_was(&RecordKey::webhook(id), since, |was| was.is_none())
+                || removed(history, since, id)
         }
         (Command::CreateToken(it), Rejection::IdUsed { .. }) => {
             let other = |was: &Record| matches!(was, Record::Token(token) if token.hash != it.hash);
             history.record_was(&RecordKey::token(&it.id), since, |was| was.is_some_and(other))
         }
+        (Command::TakeWebhook(it), Rejection::DeliverySuperseded { .. }) => {
+            elsewhere(history, since, &it.webhook, |webhook| webhook.server != it.before)
+        }
         (Command::NoteDelivery(it), Rejection::DeliverySuperseded { .. }) => {
-            let elsewhere = |webhook: &Webhook| {
+            elsewhere(history, since, &it.webhook, |webhook| {
                 let next = it.sent.as_ref().is_none_or(|sent| sent.number == webhook.tried + 1);
-                webhook.cursor != it.from || !next
-            };
-            history.record_was(
-                &RecordKey::webhook(&it.webhook),
-                since,
-                |was| matches!(was, Some(Record::Webhook(webhook)) if elsewhere(webhook)),
-            )
+                webhook.server.as_ref() != Some(&it.server) || webhook.cursor != it.from || !next
+            })
         }
         _ => return None,
     })
+}
+
+/// Whether a webhook stood elsewhere at some moment since, or passed there within a commit.
+fn elsewhere(history: &History, since: Seq, id: &str, fits: impl Fn(&Webhook) -> bool) -> bool {
+    let key = RecordKey::webhook(id);
+    history.record_was(&key, since, |was| matches!(was, Some(Record::Webhook(webhook)) if fits(webhook)))
+        || history.record_changed(&key, since)
 }

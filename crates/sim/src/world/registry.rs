@@ -1,7 +1,9 @@
 //! Operators who make and revoke tokens, and servers that deliver to a webhook.
 
 use ff_core::Command;
-use ff_core::commands::{CreateToken, NoteDelivery, RemoveWebhook, RevokeToken, Sent, SetWebhook};
+use ff_core::commands::{
+    CreateToken, NoteDelivery, RemoveWebhook, RevokeToken, Sent, SetWebhook, TakeWebhook,
+};
 use ff_core::registry::{HOME, Record, RecordKey, Role, SecretHash};
 use ff_core::suspension::token::Secret;
 
@@ -10,6 +12,7 @@ use crate::profile::PARTITIONS;
 
 const IDS: [&str; 3] = ["a", "b", "c"];
 const HOOK: &str = "hook";
+const SERVER: &str = "server";
 
 impl World {
     pub(super) fn about_registry(&mut self) -> Command {
@@ -45,6 +48,10 @@ impl World {
                 cause,
             }
             .into(),
+            6 if rng.chance(6_000) => {
+                let server = rng.maybe(8_000, |_| SERVER.into());
+                TakeWebhook { webhook: HOOK.into(), before: None, server }.into()
+            }
             6 => RemoveWebhook { id: HOOK.into(), actor, cause }.into(),
             _ => self.delivery(),
         }
@@ -61,6 +68,14 @@ impl World {
         let status = Some(*rng.pick(&[200, 500]));
         let sent = Sent { number: tried + 1, events: 1, status, error: None, took_ms: rng.range(1, 9) };
         let to = format!("c1.{}", tried + 1).into();
-        NoteDelivery { webhook: HOOK.into(), from, to, sent: Some(sent), seed: rng.draw() }.into()
+        NoteDelivery {
+            webhook: HOOK.into(),
+            server: SERVER.into(),
+            from,
+            to,
+            sent: Some(sent),
+            seed: rng.draw(),
+        }
+        .into()
     }
 }

@@ -1,12 +1,16 @@
 //! The schema: made once, whoever comes first, and refused when it is too new.
 
+use ff_core::PartitionId;
 use ff_core::agenda::Subject;
+use ff_core::key::Ask;
 use ff_core::lane::LaneMode;
 use ff_core::payload::Slot;
+use ff_core::registry::RecordKind;
 use ff_core::state::{PublicState, Reason};
 use ff_core::step::StepKind;
 use ff_core::stream::FrameMode;
 use ff_core::worker::WorkerMode;
+use ff_core::workspace::Answer;
 use ff_store::{Store as _, StoreError};
 use ff_store_postgres::{Address, Migrated, Options, PostgresStore, newest_schema};
 
@@ -38,6 +42,27 @@ async fn migrating_says_what_it_did_and_twice_changes_nothing() {
     assert_eq!(first, Migrated { from: 0, to: newest_schema() });
     let second = PostgresStore::migrate(address(), Options::default()).await.unwrap();
     assert_eq!(second, Migrated { from: newest_schema(), to: newest_schema() });
+}
+
+#[tokio::test]
+async fn a_database_of_the_first_schema_is_brought_up_to_date_with_what_is_in_it() {
+    let database = database();
+    let url = database.url();
+    open(&url).await.unwrap().close().await;
+    // What later migrations have added is taken away again.
+    sql(&url, "DROP TABLE flowfabric.registry");
+    sql(&url, "DROP FUNCTION flowfabric.commit_registry_1, flowfabric.load_registry_1");
+    sql(&url, "DELETE FROM flowfabric.migrations WHERE number > 1");
+    let id = sql(&url, "SELECT id FROM flowfabric.store");
+    let address = Address::parse(&url).unwrap();
+    let migrated = PostgresStore::migrate(address, Options::default()).await.unwrap();
+    assert_eq!(migrated, Migrated { from: 1, to: newest_schema() });
+    let store = open(&url).await.unwrap();
+    assert_eq!(store.info().id.to_string(), id, "it is the same store");
+    let ask = Ask::Registry { kind: RecordKind::Token, id: None };
+    let loaded = store.load(PartitionId(0), vec![ask]).await.unwrap();
+    assert_eq!(loaded.answers, [Answer::Registry { kind: RecordKind::Token, id: None, records: vec![] }]);
+    store.close().await;
 }
 
 #[tokio::test]

@@ -63,6 +63,7 @@ pub fn webhook(id: &str, number: u8) -> Record {
         created_by: By::new(ODD, ODD),
         revision: u64::from(number),
         paused: Some(Paused { at: START, by: By::new("ada", ODD) }),
+        server: Some(ODD.into()),
         cursor: Some("c1.9".into()),
         tried: 50,
         failures: u32::MAX,

@@ -18,7 +18,7 @@ impl Program {
         let id: Box<str> = IDS[self.dice.below(4)].into();
         let number = self.dice.below(4) as u8;
         let (actor, cause) = by();
-        Some(match self.dice.below(8) {
+        Some(match self.dice.below(9) {
             0..=2 => commands::CreateToken {
                 id,
                 name: samples::ODD.replace(char::is_control, "").into(),
@@ -47,6 +47,9 @@ impl Program {
             }
             .into(),
             6 => commands::RemoveWebhook { id, actor, cause }.into(),
+            _ if self.dice.below(3) == 0 => {
+                commands::TakeWebhook { webhook: id, before: None, server: Some("server".into()) }.into()
+            }
             _ => self.note_delivery(id),
         })
     }
@@ -55,6 +58,7 @@ impl Program {
         let number = 1 + self.dice.below(2) as u64;
         let sent = Sent { number, events: 1, status: Some(500), error: None, took_ms: 1 };
         let sent = (self.dice.below(4) > 0).then_some(sent);
-        commands::NoteDelivery { webhook, from: None, to: "c1.1".into(), sent, seed: self.dice.roll() }.into()
+        let (server, to) = ("server".into(), "c1.1".into());
+        commands::NoteDelivery { webhook, server, from: None, to, sent, seed: self.dice.roll() }.into()
     }
 }

@@ -1,0 +1,150 @@
+//! Webhooks: events of the log, delivered to addresses outside.
+//!
+//! | to read about | open |
+//! |---|---|
+//! | which server delivers what | this file |
+//! | one webhook: what is sent, in which order, and what follows from the answer | [`deliver`] |
+//! | one request | [`send`] |
+//! | where requests may go | [`address`] |
+//! | how receivers know who sent it | [`sign`] |
+//!
+//! Each webhook has one server that delivers, which is stored; when that one is gone, another takes over. What was
+//! sent and could not be noted is sent again: receivers get everything at least once and in order.
+
+mod address;
+mod deliver;
+mod send;
+mod sign;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ff_core::registry::Webhook;
+use ff_engine::{Engine, Failure};
+use rustc_hash::FxHashMap;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub use address::Targets;
+
+use deliver::Delivering;
+use send::Sender;
+
+/// How webhooks are served.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub targets: Targets,
+    /// How often it is looked whether webhooks have changed or lost their server.
+    pub look_every: Duration,
+    /// How long one request may take, from its connection to the head of its answer.
+    pub timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let [look_every, timeout] = [1, 10].map(Duration::from_secs);
+        Options { targets: Targets::Public, look_every, timeout }
+    }
+}
+
+/// The deliveries of one server, until they are stopped.
+#[derive(Debug)]
+pub struct Deliveries {
+    stop: oneshot::Sender<()>,
+    done: JoinHandle<()>,
+}
+
+impl Deliveries {
+    /// Ends deliveries that are under way and leaves the webhooks to other servers.
+    pub async fn stop(self) {
+        let _ = self.stop.send(());
+        let _ = self.done.await;
+    }
+}
+
+/// Begins to deliver.
+pub fn start(engine: Engine, options: Options) -> Deliveries {
+    let (stop, stopped) = oneshot::channel();
+    let sender = Arc::new(Sender::new(options.targets, options.timeout));
+    let crew = Crew { engine, sender, at_work: FxHashMap::default() };
+    let done = tokio::spawn(crew.run(options.look_every, stopped));
+    Deliveries { stop, done }
+}
+
+/// A task for each webhook that this server delivers to.
+struct Crew {
+    engine: Engine,
+    sender: Arc<Sender>,
+    at_work: FxHashMap<Box<str>, AtWork>,
+}
+
+struct AtWork {
+    /// What people have said of the webhook when the task began.
+    revision: u64,
+    task: JoinHandle<()>,
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Crew {
+    async fn run(mut self, every: Duration, mut stopped: oneshot::Receiver<()>) {
+        loop {
+            if let Err(failure) = self.look().await {
+                tracing::warn!(%failure, "webhooks cannot be looked at");
+            }
+            tokio::select! {
+                _ = &mut stopped => break,
+                () = tokio::time::sleep(every) => {}
+            }
+        }
+        let ids: Vec<Box<str>> = self.at_work.drain().map(|(id, _)| id).collect();
+        for id in ids {
+            // Whoever has removed or taken it meanwhile is right.
+            let _ = self.engine.leave_webhook(&id).await;
+        }
+    }
+
+    /// Ends tasks whose webhook has changed, and begins those that are missing.
+    async fn look(&mut self) -> Result<(), Failure> {
+        let webhooks = self.engine.webhooks().await?;
+        let is_mine = |it: &Webhook| it.server.as_deref() == Some(self.engine.server());
+        self.at_work.retain(|id, work| {
+            let stands = |it: &Arc<Webhook>| {
+                it.id == *id && it.revision == work.revision && it.paused.is_none() && is_mine(it)
+            };
+            !work.task.is_finished() && webhooks.iter().any(stands)
+        });
+        for webhook in webhooks {
+            if webhook.paused.is_none() && !self.at_work.contains_key(&webhook.id) {
+                self.begin(webhook).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to deliver, unless another server does.
+    async fn begin(&mut self, webhook: Arc<Webhook>) {
+        let webhook = match &webhook.server {
+            Some(server) if **server == *self.engine.server() => webhook,
+            Some(server) if self.engine.is_alive(server) => return,
+            before => match self.engine.take_webhook(&webhook.id, before.clone()).await {
+                Ok(webhook) => webhook,
+                // Another one was faster, or it is gone: the next look tells.
+                Err(_) => return,
+            },
+        };
+        let (id, revision) = (webhook.id.clone(), webhook.revision);
+        let delivering = Delivering::new(self.engine.clone(), self.sender.clone(), webhook);
+        let name = id.clone();
+        let task = tokio::spawn(async move {
+            if let Err(failure) = delivering.run().await {
+                tracing::warn!(webhook = %name, %failure, "deliveries are interrupted");
+            }
+        });
+        self.at_work.insert(id, AtWork { revision, task });
+    }
+}

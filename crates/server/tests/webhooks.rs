@@ -1,0 +1,283 @@
+//! Deliveries to a receiver on this machine.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use ff_api::webhook::DeliveryDoc;
+use ff_core::base64;
+use ff_core::commands::{SetLane, SetWebhook, TakeWebhook};
+use ff_core::event::Family;
+use ff_core::registry::Webhook;
+use ff_core::suspension::token::Secret;
+use ff_engine::{Engine, EngineConfig};
+use ff_server::webhooks::{Deliveries, Options, Targets, start};
+use ff_store::MemoryStore;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+use tokio::sync::mpsc;
+
+const SECRET: Secret = Secret([7; 32]);
+
+/// One request that arrived.
+struct Request {
+    path: String,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Request {
+    fn header(&self, name: &str) -> &str {
+        self.headers[name].to_str().unwrap()
+    }
+
+    /// The lanes whose changes it tells, in order.
+    fn lanes(&self) -> Vec<String> {
+        let doc: DeliveryDoc = serde_json::from_slice(&self.body).unwrap();
+        assert_eq!(doc.webhook, "hook");
+        doc.events.into_iter().map(|event| event.lane.unwrap()).collect()
+    }
+
+    fn is_signed_with(&self, secret: &Secret) -> bool {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).unwrap();
+        mac.update(format!("{}.{}.", self.header("webhook-id"), self.header("webhook-timestamp")).as_bytes());
+        mac.update(&self.body);
+        let signature =
+            base64::decode(self.header("webhook-signature").strip_prefix("v1,").unwrap()).unwrap();
+        mac.verify_slice(&signature).is_ok()
+    }
+}
+
+/// Takes deliveries and answers with a status that the test sets.
+struct Receiver {
+    address: SocketAddr,
+    requests: mpsc::UnboundedReceiver<Request>,
+    status: Arc<Mutex<StatusCode>>,
+}
+
+type Shared = (mpsc::UnboundedSender<Request>, Arc<Mutex<StatusCode>>);
+
+async fn receive(
+    State((arrived, status)): State<Shared>,
+    uri: axum::http::Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    arrived.send(Request { path: uri.to_string(), headers, body }).unwrap();
+    let status = *status.lock().unwrap();
+    (status, [("location", "/elsewhere")]).into_response()
+}
+
+impl Receiver {
+    async fn start() -> Receiver {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (arrived, requests) = mpsc::unbounded_channel();
+        let status = Arc::new(Mutex::new(StatusCode::OK));
+        let app = axum::Router::new().fallback(any(receive)).with_state((arrived, status.clone()));
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        Receiver { address, requests, status }
+    }
+
+    fn answer_with(&self, status: u16) {
+        *self.status.lock().unwrap() = StatusCode::from_u16(status).unwrap();
+    }
+
+    async fn next(&mut self) -> Request {
+        self.requests.recv().await.unwrap()
+    }
+
+    /// Reads deliveries until so many lanes were told.
+    async fn lanes(&mut self, count: usize) -> Vec<String> {
+        let mut lanes = Vec::new();
+        while lanes.len() < count {
+            lanes.extend(self.next().await.lanes());
+        }
+        lanes
+    }
+
+    fn hook(&self) -> SetWebhook {
+        SetWebhook {
+            id: "hook".into(),
+            url: format!("http://{}/in?key=1", self.address).into(),
+            secret: Some(SECRET),
+            families: vec![Family::Operator],
+            namespace: None,
+            lane: None,
+            facts: vec!["lane_changed".into()],
+            paused: false,
+            begin: None,
+            actor: "ada".into(),
+            cause: "test".into(),
+        }
+    }
+}
+
+async fn engine(store: &MemoryStore) -> Engine {
+    Engine::start(Arc::new(store.another()), EngineConfig::default()).await.unwrap()
+}
+
+fn serve(engine: &Engine, targets: Targets) -> Deliveries {
+    let look_every = Duration::from_millis(10);
+    start(engine.clone(), Options { targets, look_every, ..Options::default() })
+}
+
+/// Makes an event that names the lane.
+async fn event(engine: &Engine, lane: &str) {
+    let command = SetLane {
+        lane: lane.parse().unwrap(),
+        mode: None,
+        step_ms: Some(1),
+        retention_ms: None,
+        renewed_events: None,
+        actor: "ada".into(),
+        cause: "test".into(),
+    };
+    engine.execute(command).await.unwrap();
+}
+
+/// The webhook as soon as it is as it should be.
+async fn webhook_that(engine: &Engine, fits: impl Fn(&Webhook) -> bool) -> Arc<Webhook> {
+    loop {
+        let webhook = engine.webhook("hook").await.unwrap().unwrap();
+        if fits(&webhook) {
+            return webhook;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn events_are_delivered_in_order_and_signed() {
+    let engine = engine(&MemoryStore::new(1)).await;
+    let mut receiver = Receiver::start().await;
+    engine.set_webhook(receiver.hook()).await.unwrap();
+    let deliveries = serve(&engine, Targets::Any);
+    event(&engine, "a").await;
+    let first = receiver.next().await;
+    assert_eq!((first.path.as_str(), first.lanes()), ("/in?key=1", vec!["a".to_owned()]));
+    assert_eq!(first.header("content-type"), "application/json");
+    assert!(first.is_signed_with(&SECRET) && !first.is_signed_with(&Secret([8; 32])));
+    let names: Vec<String> = (0..250).map(|n| format!("lane {n}")).collect();
+    for name in &names {
+        event(&engine, name).await;
+    }
+    assert_eq!(receiver.lanes(250).await, names);
+    let all = webhook_that(&engine, |it| it.recent.iter().map(|it| it.events).sum::<u32>() >= 200).await;
+    assert!(all.recent.iter().all(|it| it.status == Some(200) && it.attempt == 1), "{all:?}");
+    assert_eq!((all.failures, all.next_at), (0, None));
+    deliveries.stop().await;
+    assert_eq!(engine.webhook("hook").await.unwrap().unwrap().server, None, "others may take it");
+}
+
+#[tokio::test]
+async fn what_failed_is_sent_again_before_anything_else_and_noted() {
+    let engine = engine(&MemoryStore::new(1)).await;
+    let mut receiver = Receiver::start().await;
+    receiver.answer_with(503);
+    let made = engine.set_webhook(receiver.hook()).await.unwrap();
+    let deliveries = serve(&engine, Targets::Any);
+    event(&engine, "a").await;
+    let first = receiver.next().await;
+    let failed = webhook_that(&engine, |it| it.failures == 1).await;
+    assert_eq!((failed.cursor.as_ref(), failed.recent[0].status), (made.cursor.as_ref(), Some(503)));
+    assert!(failed.next_at.is_some_and(|at| at > failed.recent[0].at), "{failed:?}");
+    event(&engine, "b").await;
+    receiver.answer_with(204);
+    // Whoever changes a webhook need not wait for the next try.
+    let url = format!("http://{}/other", receiver.address).into();
+    engine.set_webhook(SetWebhook { url, ..receiver.hook() }).await.unwrap();
+    let again = receiver.next().await;
+    assert_eq!((again.path.as_str(), &again.lanes()[0]), ("/other", &first.lanes()[0]));
+    assert!(again.is_signed_with(&SECRET));
+    let done = webhook_that(&engine, |it| it.failures == 0 && it.cursor != made.cursor).await;
+    assert_eq!(done.recent.last().unwrap().status, Some(204));
+    deliveries.stop().await;
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let engine = engine(&MemoryStore::new(1)).await;
+    let mut receiver = Receiver::start().await;
+    receiver.answer_with(307);
+    engine.set_webhook(receiver.hook()).await.unwrap();
+    let deliveries = serve(&engine, Targets::Any);
+    event(&engine, "a").await;
+    assert_eq!(receiver.next().await.path, "/in?key=1");
+    let failed = webhook_that(&engine, |it| it.failures == 1).await;
+    assert_eq!(failed.recent[0].status, Some(307));
+    deliveries.stop().await;
+    assert!(receiver.requests.try_recv().is_err(), "nothing was sent anywhere else");
+}
+
+#[tokio::test]
+async fn private_targets_are_refused_unless_they_are_allowed() {
+    let engine = engine(&MemoryStore::new(1)).await;
+    let mut receiver = Receiver::start().await;
+    engine.set_webhook(receiver.hook()).await.unwrap();
+    let deliveries = serve(&engine, Targets::Public);
+    event(&engine, "a").await;
+    let refused = webhook_that(&engine, |it| it.failures == 1).await;
+    let error = refused.recent[0].error.as_deref().unwrap();
+    assert!(error.contains("127.0.0.1, a loopback address"), "{error}");
+    deliveries.stop().await;
+    assert!(receiver.requests.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn one_of_two_servers_delivers_and_the_other_takes_over() {
+    let store = MemoryStore::new(3);
+    let (one, two) = (engine(&store).await, engine(&store).await);
+    let mut receiver = Receiver::start().await;
+    one.set_webhook(receiver.hook()).await.unwrap();
+    let first = serve(&one, Targets::Any);
+    webhook_that(&one, |it| it.server.as_deref() == Some(one.server())).await;
+    let second = serve(&two, Targets::Any);
+    for lane in ["a", "b", "c"] {
+        event(&two, lane).await;
+    }
+    let mut lanes = receiver.lanes(3).await;
+    lanes.sort_unstable();
+    assert_eq!(lanes, ["a", "b", "c"]);
+    // A delivery that is cut off before it is noted comes again.
+    webhook_that(&one, |it| it.recent.iter().map(|it| it.events).sum::<u32>() == 3).await;
+    first.stop().await;
+    event(&one, "d").await;
+    assert_eq!(receiver.lanes(1).await, ["d"], "each is told once");
+    assert_eq!(two.webhook("hook").await.unwrap().unwrap().server.as_deref(), Some(two.server()));
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn a_webhook_of_a_server_that_is_gone_is_taken_over() {
+    let engine = engine(&MemoryStore::new(1)).await;
+    let mut receiver = Receiver::start().await;
+    engine.set_webhook(receiver.hook()).await.unwrap();
+    let gone = TakeWebhook { webhook: "hook".into(), before: None, server: Some("gone".into()) };
+    engine.execute(gone).await.unwrap();
+    let deliveries = serve(&engine, Targets::Any);
+    event(&engine, "a").await;
+    assert_eq!(receiver.lanes(1).await, ["a"]);
+    deliveries.stop().await;
+}
+
+#[tokio::test]
+async fn a_paused_webhook_gets_nothing_until_it_goes_on() {
+    let engine = engine(&MemoryStore::new(1)).await;
+    let mut receiver = Receiver::start().await;
+    engine.set_webhook(SetWebhook { paused: true, ..receiver.hook() }).await.unwrap();
+    let deliveries = serve(&engine, Targets::Any);
+    event(&engine, "a").await;
+    engine.set_webhook(receiver.hook()).await.unwrap();
+    assert_eq!(receiver.lanes(1).await, ["a"], "what happened meanwhile is not lost");
+    engine.remove_webhook("hook", "ada", "done").await.unwrap();
+    deliveries.stop().await;
+    assert!(receiver.requests.try_recv().is_err());
+}
