@@ -1,0 +1,195 @@
+//! What only a link over HTTP has: addresses, tokens, other versions, and connections that break.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod background;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use background::start;
+use ff_scratch::Proxy;
+use flowfabric::{
+    Context, EventFilter, Fabric, Filter, Options, Output, PublicState, Start, Submission, Worker, connect,
+    connect_with,
+};
+
+/// A fabric in this process and the address of a server on it, which ends with the test.
+async fn served(config: ff_server::Config) -> (Fabric, ff_server::Running) {
+    let fabric = connect("memory:").await.unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let config = ff_server::Config { address, ..config };
+    let server = ff_server::start(fabric.engine().unwrap().clone(), config).await.unwrap();
+    (fabric, server)
+}
+
+/// A fabric in this process, and the same through a server and a proxy that breaks.
+async fn through_a_proxy() -> (Fabric, Fabric, Arc<Proxy>, ff_server::Running) {
+    let (local, server) = served(ff_server::Config::default()).await;
+    let proxy = Arc::new(Proxy::start(server.address).unwrap());
+    let remote = connect(&format!("http://127.0.0.1:{}", proxy.port())).await.unwrap();
+    (local, remote, proxy, server)
+}
+
+/// A server that answers everything with one document.
+fn answers(document: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+            let _ = write!(stream, "{head}content-length: {}\r\n\r\n{document}", document.len());
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named_and_the_token_is_not() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let options = Options::new().token("ff_secret").retry_for(Duration::ZERO);
+    assert!(!format!("{options:?}").contains("ff_secret"));
+    let error = connect_with(&format!("http://{free}"), options).await.unwrap_err();
+    assert_eq!((error.code(), error.is_retryable()), ("unavailable", true));
+    assert!(error.to_string().contains(&free.to_string()), "{error}");
+    assert!(!format!("{error} {error:?}").contains("ff_secret"));
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_good_is_refused_and_not_shown() {
+    let config = ff_server::Config { authentication: true, ..ff_server::Config::default() };
+    let (_local, server) = served(config).await;
+    let url = format!("http://{}", server.address);
+    assert_eq!(connect(&url).await.unwrap_err().code(), "unauthorized");
+    let error = connect_with(&url, Options::new().token("ff_secret")).await.unwrap_err();
+    assert_eq!((error.code(), error.is_retryable()), ("unauthorized", false));
+    assert!(!format!("{error} {error:?}").contains("ff_secret"));
+    let error = connect_with(&url, Options::new().token("two\nlines")).await.unwrap_err();
+    assert_eq!(error.field(), Some("token"));
+}
+
+#[tokio::test]
+async fn a_server_of_another_version_is_refused_with_both_versions() {
+    let address = answers(
+        r#"{"version":"9.9.9","records":99,"server":"x","store":"memory","now":"2026-01-01T00:00:00Z",
+            "authentication":false,"role":"admin"}"#,
+    );
+    let error = connect(&format!("http://{address}")).await.unwrap_err();
+    assert_eq!(error.code(), "other_version");
+    assert!(error.to_string().contains("9.9.9") && error.to_string().contains("99"), "{error}");
+}
+
+#[tokio::test]
+async fn a_fabric_that_was_shut_down_says_so_and_the_server_goes_on() {
+    let (local, server) = served(ff_server::Config::default()).await;
+    let remote = connect(&format!("http://{}", server.address)).await.unwrap();
+    assert!(remote.engine().is_none());
+    let run = remote.submit("charge", &1).await.unwrap();
+    let waiting = {
+        let remote = remote.clone();
+        tokio::spawn(async move { remote.wait(run.id()).await.map(drop) })
+    };
+    remote.shutdown(Duration::ZERO).await;
+    assert_eq!(waiting.await.unwrap().unwrap_err().code(), "shutting_down");
+    assert_eq!(remote.submit("charge", &2).await.unwrap_err().code(), "shutting_down");
+    assert_eq!(local.count(&Filter::default()).await.unwrap().count, 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_asked_for_again_and_nothing_is_made_twice() {
+    let (local, remote, proxy, _server) = through_a_proxy().await;
+    for n in 0..40 {
+        // In the head, in the body, before the first byte, and not at all.
+        proxy.cut_after_to_client([1, 40, 150, 400, 10_000][n % 5]);
+        let run = remote.submit("charge", &n).await.unwrap();
+        assert_eq!(remote.get(run.id()).await.unwrap().id, run.id());
+    }
+    proxy.heal();
+    for n in 0..10 {
+        proxy.swallow_answers();
+        let batch = (0..5).map(|m| Submission::new("charge", &(n * 5 + m))).collect();
+        assert!(remote.submit_many(batch).await.iter().all(Result::is_ok));
+    }
+    assert_eq!(local.count(&Filter::default()).await.unwrap().count, 90);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_whose_connections_break_loses_nothing_and_ends_nothing_twice() {
+    const COUNT: usize = 200;
+    let (local, remote, proxy, _server) = through_a_proxy().await;
+    let handled = Arc::new(AtomicUsize::new(0));
+    let worker = {
+        let (handled, proxy) = (handled.clone(), proxy.clone());
+        Worker::new(&remote).concurrency(16).on("double", move |_: Context, n: u64| {
+            // Every tenth handler breaks everything that is under way.
+            match handled.fetch_add(1, Ordering::SeqCst) {
+                n if n % 20 == 0 => proxy.cut(),
+                n if n % 10 == 0 => proxy.swallow_answers(),
+                _ => {}
+            }
+            async move { Ok(n * 2) }
+        })
+    };
+    let worker = start(worker);
+    let work = (0..COUNT).map(|n| Submission::new("double", &n)).collect();
+    let runs = local.submit_many(work).await;
+    for (n, run) in runs.into_iter().enumerate() {
+        assert_eq!(run.unwrap().result::<usize>().await, Ok(n * 2));
+    }
+    proxy.heal();
+    let completed = Filter { states: vec![PublicState::Completed], ..Filter::default() };
+    assert_eq!(local.count(&completed).await.unwrap().count, COUNT as u64);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn events_over_a_connection_that_breaks_come_exactly_once() {
+    let (local, remote, proxy, _server) = through_a_proxy().await;
+    let mut events = remote.events(EventFilter::default(), Start::Now).await.unwrap();
+    let mut submitted = Vec::new();
+    for n in 0..30 {
+        submitted.push(local.submit("charge", &n).await.unwrap().id());
+    }
+    let mut seen = Vec::new();
+    for n in 0..30 {
+        seen.push(events.next().await.event.execution.unwrap());
+        if n % 7 == 0 {
+            proxy.cut();
+        }
+    }
+    assert_eq!(seen, submitted);
+    let cursor = events.cursor().clone();
+    let last = local.submit("charge", &30).await.unwrap().id();
+    let mut again = remote.events(EventFilter::default(), Start::After(cursor)).await.unwrap();
+    assert_eq!(again.next().await.event.execution, Some(last));
+}
+
+#[tokio::test]
+async fn output_over_a_connection_that_breaks_comes_exactly_once() {
+    let (local, remote, proxy, _server) = through_a_proxy().await;
+    let worker = start(Worker::new(&local).on("count", |ctx: Context, count: u32| async move {
+        for n in 0..count {
+            ctx.emit_json("number", &n).await?;
+        }
+        Ok(())
+    }));
+    let run = remote.submit("count", &50).await.unwrap();
+    let mut tail = run.tail(None).await.unwrap();
+    let mut numbers = Vec::new();
+    while let Some(output) = tail.next().await.unwrap() {
+        if let Output::Frame(frame) = output {
+            numbers.push(serde_json::from_slice::<u32>(&frame.bytes).unwrap());
+            if numbers.len() % 11 == 0 {
+                proxy.cut();
+            }
+        }
+    }
+    assert_eq!(numbers, (0..50).collect::<Vec<_>>());
+    worker.stop().await;
+}
