@@ -62,6 +62,7 @@ fn body(method: &str, path: &str) -> Option<Value> {
     let lease = json!({ "execution": ID, "attempt": 1, "epoch": 1 });
     Some(match (method, path) {
         ("get", _) => return None,
+        ("delete", _) => json!({}),
         (_, "/v1/executions") => json!({ "kind": "a" }),
         (_, "/v1/workers") => json!({ "name": "a" }),
         (_, "/v1/workers/{id}/claim") => json!({ "name": "a" }),
