@@ -57,10 +57,17 @@ pub fn with_postgres(command: &[&str]) -> ExitCode {
 }
 
 fn install_what_is_missing() -> Result<(), Error> {
-    let missing: Vec<&str> = [("postgresql", Binaries::find().err()), ("pgbouncer", find_pgbouncer().err())]
-        .into_iter()
-        .filter_map(|(package, missing)| missing.map(|_| package))
-        .collect();
+    let python = || {
+        let found = Command::new("python3").arg("--version").output();
+        found.map(drop).map_err(|error| Error::new(format!("python3 cannot be started: {error}")))
+    };
+    let needed = [
+        ("postgresql", Binaries::find().err()),
+        ("pgbouncer", find_pgbouncer().err()),
+        ("python3", python().err()),
+    ];
+    let missing: Vec<&str> =
+        needed.into_iter().filter_map(|(package, missing)| missing.map(|_| package)).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -70,12 +77,12 @@ fn install_what_is_missing() -> Result<(), Error> {
     }
     eprintln!("\n── installing {}", missing.join(" "));
     let installed = install(&missing);
-    let found = Binaries::find().and_then(|_| find_pgbouncer());
-    found.map(drop).map_err(|error| {
+    let found = Binaries::find().and_then(|_| find_pgbouncer()).and_then(|_| python());
+    found.map_err(|error| {
         let why = installed.err().map(|it| format!(" ({it})")).unwrap_or_default();
         Error::new(format!(
-            "the tests need PostgreSQL and PgBouncer: {error}. They could not be installed{why}; as root run \
-             `apt-get install postgresql pgbouncer` and try again"
+            "the tests need PostgreSQL, PgBouncer and Python: {error}. They could not be installed{why}; as root run \
+             `apt-get install postgresql pgbouncer python3` and try again"
         ))
     })
 }

@@ -6,6 +6,8 @@ mod background;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,8 +15,8 @@ use std::time::Duration;
 use background::start;
 use ff_scratch::Proxy;
 use flowfabric::{
-    Context, EventFilter, Fabric, Filter, Options, Output, PublicState, Start, Submission, Worker, connect,
-    connect_with,
+    Context, EventFilter, Fabric, Family, Filter, LaneSettings, Options, Output, PublicState, Start,
+    Submission, Worker, connect, connect_with,
 };
 
 /// A fabric in this process and the address of a server on it, which ends with the test.
@@ -85,6 +87,41 @@ async fn a_server_of_another_version_is_refused_with_both_versions() {
     assert!(error.to_string().contains("9.9.9") && error.to_string().contains("99"), "{error}");
 }
 
+/// An authority and a certificate of its for this machine, made by the `openssl` that PostgreSQL's package brings.
+fn certificates(folder: &Path) {
+    std::fs::write(folder.join("extension"), "subjectAltName=IP:127.0.0.1\n").unwrap();
+    let request = "req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=server";
+    let sign = "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out server.pem -days 2 \
+                -extfile extension";
+    for arguments in
+        ["req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca", request, sign]
+    {
+        let done = Command::new("openssl").args(arguments.split_whitespace()).current_dir(folder).output();
+        let done = done.unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+#[tokio::test]
+async fn a_server_with_tls_is_believed_by_its_authority_only() {
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let path = |name: &str| folder.path().join(name);
+    let tls = ff_server::Tls { certificate: path("server.pem"), key: path("server.key") };
+    let (_local, server) = served(ff_server::Config { tls: Some(tls), ..ff_server::Config::default() }).await;
+    let url = format!("https://{}", server.address);
+
+    let remote = connect_with(&url, Options::new().ca_file(path("ca.pem"))).await.unwrap();
+    assert!(!remote.submit("charge", &1).await.unwrap().existing());
+
+    let stranger = connect_with(&url, Options::new().retry_for(Duration::ZERO)).await.unwrap_err();
+    assert!(stranger.to_string().to_lowercase().contains("certificate"), "{stranger}");
+    let missing = connect_with(&url, Options::new().ca_file(path("nothing.pem"))).await.unwrap_err();
+    assert_eq!(missing.field(), Some("ca_file"));
+    let empty = connect_with(&url, Options::new().ca_file(path("extension"))).await.unwrap_err();
+    assert!(empty.to_string().contains("no certificate in it"), "{empty}");
+}
+
 #[tokio::test]
 async fn a_fabric_that_was_shut_down_says_so_and_the_server_goes_on() {
     let (local, server) = served(ff_server::Config::default()).await;
@@ -117,6 +154,49 @@ async fn an_answer_that_breaks_off_is_asked_for_again_and_nothing_is_made_twice(
         assert!(remote.submit_many(batch).await.iter().all(Result::is_ok));
     }
     assert_eq!(local.count(&Filter::default()).await.unwrap().count, 90);
+}
+
+#[tokio::test]
+async fn a_wait_outlives_a_server_that_is_away_for_a_moment() {
+    let (local, remote, proxy, _server) = through_a_proxy().await;
+    let run = remote.submit("charge", &1).await.unwrap();
+    let waiting = {
+        let run = run.clone();
+        tokio::spawn(async move { run.wait().await.map(|ended| ended.execution.public_state()) })
+    };
+    proxy.refuse_new();
+    proxy.cut();
+    local.cancel(run.id()).await.unwrap();
+    proxy.heal();
+    assert_eq!(waiting.await.unwrap(), Ok(PublicState::Cancelled));
+}
+
+#[tokio::test]
+async fn a_claim_that_no_other_follows_is_confirmed() {
+    let (local, server) = served(ff_server::Config::default()).await;
+    let remote = connect(&format!("http://{}", server.address)).await.unwrap();
+    let told = LaneSettings { renewed_events: Some(true), ..LaneSettings::default() };
+    local.lane("default").set(told).await.unwrap();
+    let families = vec![Family::Lease];
+    let filter = EventFilter { families, ..EventFilter::default() };
+    let mut events = local.events(filter, Start::Now).await.unwrap();
+    let hold = Worker::new(&remote).concurrency(1).on("hold", |ctx: Context, (): ()| async move {
+        ctx.cancelled().await;
+        Ok(())
+    });
+    let worker = start(hold);
+    let run = remote.submit("hold", &()).await.unwrap();
+    // Long before the lease needs it: the worker has no room to ask for more, and says so instead.
+    let seen = loop {
+        let seen = events.next().await.event;
+        if seen.fact.word() == "lease_renewed" {
+            break seen;
+        }
+    };
+    assert_eq!(seen.execution, Some(run.id()));
+    run.cancel_within(Duration::from_secs(60)).await.unwrap();
+    run.wait().await.unwrap();
+    worker.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

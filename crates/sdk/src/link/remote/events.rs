@@ -101,6 +101,10 @@ impl Following {
                 continue;
             };
             self.cursor = cursor.clone();
+            if message.event == "interrupted" {
+                tracing::warn!("events are interrupted: the server cannot read its store");
+                continue;
+            }
             // A message without data says only how far the log was looked through.
             if message.data.is_empty() {
                 continue;

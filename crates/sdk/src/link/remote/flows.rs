@@ -62,12 +62,7 @@ impl Remote {
     pub async fn wait_flow(&self, id: FlowId) -> Result<Arc<Flow>, Failure> {
         let query = Query::new(format!("/v1/flows/{id}")).set("wait", format!("{}s", WAIT.as_secs()));
         let call = Call::get(query.path()).waiting(WAIT);
-        loop {
-            let FlowRecord { flow, ended } = self.question(call.clone()).await?;
-            if ended {
-                return Ok(flow);
-            }
-        }
+        self.await_answer(call, |FlowRecord { flow, ended }| ended.then_some(flow)).await
     }
 
     pub async fn flow_result(&self, id: FlowId) -> Result<Payload, Failure> {

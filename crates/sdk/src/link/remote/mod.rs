@@ -152,6 +152,28 @@ impl Remote {
         })
     }
 
+    /// Asks for something until it is there. However long that takes, a server may be away for a while in between.
+    async fn await_answer<T: DeserializeOwned, R>(
+        &self,
+        call: Call,
+        there: impl Fn(T) -> Option<R>,
+    ) -> Result<R, Failure> {
+        let mut patience = None;
+        loop {
+            match self.question(call.clone()).await.map(&there) {
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) => patience = None,
+                Err(failure) => {
+                    let patience = patience.get_or_insert_with(|| Patience::of(self.retry_for));
+                    if !patience.lasts_for(&failure) {
+                        return Err(failure);
+                    }
+                    patience.pause().await;
+                }
+            }
+        }
+    }
+
     /// Asks for something that may be there or not.
     async fn find<T: DeserializeOwned>(&self, call: Call) -> Result<Option<T>, Failure> {
         match self.question(call).await {

@@ -47,12 +47,10 @@ impl Remote {
         let path =
             Query::new(format!("/v1/executions/{id}/result")).set("wait", format!("{}s", WAIT.as_secs()));
         let call = Call::get(path.path()).waiting(WAIT);
-        loop {
-            let EndedRecord { execution, result } = self.question(call.clone()).await?;
-            if let Some(execution) = execution {
-                return Ok(Ended { execution, result });
-            }
-        }
+        self.await_answer(call, |EndedRecord { execution, result }| {
+            execution.map(|execution| Ended { execution, result })
+        })
+        .await
     }
 
     pub async fn explain(&self, id: ExecutionId) -> Result<Explanation, Failure> {
