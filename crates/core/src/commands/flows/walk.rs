@@ -4,6 +4,7 @@ use super::cancel_flow;
 use super::child::{is_revived, revive_member};
 use super::group::{is_undecided, unwanted_upstreams, withdraw};
 use crate::Ms;
+use crate::commands::start_child::cancel_children;
 use crate::event::Fact;
 use crate::execution::Execution;
 use crate::flow::{EdgeKey, Flow, FlowCancel, ListKey, Walk};
@@ -177,6 +178,8 @@ fn remove_flow(ws: &mut Workspace, now: Ms, flow: &Flow, limit: usize) -> Result
         for key in edges_from(ws, &[(*number, *member)])? {
             ws.purge_edge(key);
         }
+        // What it started and has not been cancelled yet must not stay behind without it.
+        while cancel_children(ws, now, *member)? {}
         if let Some(execution) = ws.execution(*member)?.cloned() {
             ws.emit(&execution, now, Fact::Removed);
             ws.purge_execution(*member);

@@ -1,6 +1,7 @@
 //! Members leave only with their flow.
 
 use super::*;
+use crate::agenda::Subject;
 
 const DAY_MS: crate::Ms = 24 * 3_600_000;
 
@@ -46,4 +47,24 @@ fn a_replay_cancels_the_removal_of_its_flow() {
     play.bench.ok(replay(play.ids["a"]));
     play.bench.pass(DAY_MS);
     assert_eq!(play.states("a b"), ["waiting", "completed"]);
+}
+
+#[test]
+fn children_of_a_member_that_nobody_has_cancelled_yet_end_when_its_flow_is_removed() {
+    for memory in [Memory::Everything, Memory::Nothing] {
+        let mut play = Play::new();
+        play.bench.memory = memory;
+        play.create("a");
+        let fence = play.fence("a");
+        let start = start_child(fence);
+        play.bench.ok(start.clone());
+        play.bench.ok(complete(fence));
+        // Nobody looks at the agenda for a week, and then at the sweep first.
+        play.bench.jump(8 * DAY_MS);
+        let sweep = play.bench.store.agenda.keys().find(|key| key.subject == Subject::Sweep).copied();
+        play.bench.fire(sweep.unwrap());
+        assert!(play.bench.store.flows.is_empty());
+        assert_eq!(play.bench.state(start.create.id), ("cancelled", "parent_ended"));
+        play.bench.pass(0);
+    }
 }
