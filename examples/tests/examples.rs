@@ -16,6 +16,13 @@ macro_rules! everywhere {
                 super::facts::$name(&super::Place::file()).await;
             })+
         }
+
+        mod over_http {
+            $(#[tokio::test]
+            async fn $name() {
+                super::facts::$name(&super::Place::server()).await;
+            })+
+        }
     };
 }
 
