@@ -67,9 +67,7 @@ impl Stream {
 }
 
 async fn show(tail: &mut Tail, follow: bool, json: bool) -> Result<(), Problem> {
-    while let Some(output) =
-        if follow { tail.next().await } else { tail.next_now().await }.map_err(flowfabric::Error::from)?
-    {
+    while let Some(output) = if follow { tail.next().await } else { tail.next_now().await }? {
         let place = tail.place();
         if json {
             let mut value = value(&output);
