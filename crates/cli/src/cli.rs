@@ -55,12 +55,9 @@ pub struct Global {
     /// Where the work is kept: sqlite:PATH, postgres://… or memory: [default: sqlite:flowfabric.db]
     #[arg(long, global = true, value_name = "URL")]
     pub store: Option<String>,
-    /// The server to use instead of a store, such as http://127.0.0.1:7400
+    /// The server to use instead of a store, such as http://127.0.0.1:7400; its token is in FLOWFABRIC_TOKEN
     #[arg(long, global = true, value_name = "URL", conflicts_with = "store")]
     pub server: Option<String>,
-    /// The token for the server; better in the environment than here, where others may see it
-    #[arg(long, global = true, value_name = "SECRET")]
-    pub token: Option<String>,
     /// Print JSON: one document, or one line each for streams
     #[arg(long, global = true)]
     pub json: bool,

@@ -51,7 +51,8 @@ impl Settings {
         Ok(Settings {
             // Whoever names a store on the command line does not mean the server of the file.
             server: global.server.clone().or(file.server.filter(|_| global.store.is_none())),
-            token: global.token.clone().or(file.token),
+            // The environment, where it is not on everybody's screen, wins; the SDK looks there.
+            token: file.token.filter(|_| std::env::var_os("FLOWFABRIC_TOKEN").is_none()),
             store: global.store.clone().or(file.store).unwrap_or_else(|| STORE.to_owned()),
             json: global.json || file.json.unwrap_or(false),
             log: global.log.clone().or(file.log).unwrap_or_else(|| "warn".to_owned()),
