@@ -12,6 +12,7 @@ fn every_command_has_help() {
     let stand = Stand::new();
     for command in [
         "demo",
+        "serve",
         "submit",
         "get",
         "list",
@@ -35,6 +36,9 @@ fn every_command_has_help() {
         "steps",
         "key",
         "key rotate",
+        "token",
+        "token create",
+        "token revoke",
         "replay",
         "hold",
         "release",
