@@ -607,12 +607,3 @@ impl Task {
         }
     }
 }
-
-/// Checks nothing but that a batch is not too long.
-pub fn check_batch(count: usize, limits: &Limits) -> Result<(), Invalid> {
-    if count <= limits.batch_items_max {
-        return Ok(());
-    }
-    let max = limits.batch_items_max;
-    Err(Invalid::new("tasks", format!("are {count} in number; allowed are at most {max}")))
-}
