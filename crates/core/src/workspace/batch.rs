@@ -14,11 +14,12 @@ use crate::name::LaneName;
 use crate::query::CountKey;
 use crate::worker::WorkerInstance;
 
+use super::derived::{agenda_change, derive, derive_worker, ended_entry};
 use super::graph::{derive_edge, derive_flow, derive_member, flow_entries};
 use super::mail::{derive_stream, net_waitpoints, stream_entries};
 use super::recent::Before;
 use super::table::Net;
-use super::{Marks, Workspace, agenda_change, derive, derive_worker, ended_entry};
+use super::{Marks, Workspace};
 
 impl Workspace {
     pub fn begin_command(&mut self) {

@@ -2,10 +2,11 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::derived::{derive, derive_worker};
 use super::graph::{derive_edge, derive_flow, derive_member};
 use super::mail::derive_stream;
 use super::table::Known;
-use super::{Lists, Marks, Missed, Workspace, derive, derive_worker};
+use super::{Lists, Marks, Missed, Workspace};
 use crate::agenda::Subject;
 use crate::id::{ExecutionId, FlowId};
 

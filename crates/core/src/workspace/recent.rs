@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
+use super::Workspace;
+use super::derived::{agenda_change, derive_worker};
 use super::graph::derive_flow;
 use super::mail::derive_stream;
 use super::table::Known;
-use super::{Workspace, agenda_change, derive_worker};
 use crate::Ms;
 use crate::agenda::{AgendaEntry, AgendaKey, Subject};
 use crate::change::{Changes, Header};

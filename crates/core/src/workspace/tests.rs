@@ -1,7 +1,9 @@
 //! How the workspace follows the store: refills, rollbacks, batches.
 
 use super::*;
+use crate::agenda::{AgendaKey, Subject};
 use crate::commands::testing::*;
+use crate::payload::{Payload, PayloadKey};
 
 #[test]
 fn an_entry_that_was_struck_is_back_after_a_rollback_with_its_message() {
