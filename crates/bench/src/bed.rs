@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::ground::{Cost, Ground};
+use crate::host::{Host, Told};
 use crate::recording::Recording;
 use crate::{Args, Setting};
 
@@ -26,6 +27,8 @@ pub struct Bed {
     pub fabric: Fabric,
     pub ground: Ground,
     recording: Option<Arc<Recording>>,
+    /// The server in a process of its own that the fabric reaches over HTTP.
+    pub host: Option<Host>,
     pub folder: PathBuf,
     /// How many executions the handlers of this bed have run.
     handled: Arc<AtomicU64>,
@@ -51,8 +54,16 @@ impl Bed {
             Some(recording) => recording.clone(),
             None => ground.store(),
         };
-        let fabric = Fabric::on_store(store, Options::new()).await?;
-        Ok(Bed { fabric, ground, recording, folder, handled: Arc::default(), _temporary: temporary })
+        let (host, fabric) = if args.http {
+            let place = ground.place().context("--http needs a store that another process can open")?;
+            store.close().await;
+            let host = Host::start(&place).await?;
+            let fabric = flowfabric::connect(&host.url).await?;
+            (Some(host), fabric)
+        } else {
+            (None, Fabric::on_store(store, Options::new()).await?)
+        };
+        Ok(Bed { fabric, ground, recording, host, folder, handled: Arc::default(), _temporary: temporary })
     }
 
     /// A fabric on a store that another process has filled.
@@ -60,7 +71,8 @@ impl Bed {
         let ground = Ground::open(place).await?;
         let fabric = Fabric::on_store(ground.store(), Options::new()).await?;
         let folder = PathBuf::from(".");
-        Ok(Bed { fabric, ground, recording: None, folder, handled: Arc::default(), _temporary: None })
+        let (recording, host) = (None, None);
+        Ok(Bed { fabric, ground, recording, host, folder, handled: Arc::default(), _temporary: None })
     }
 
     pub fn engine(&self) -> anyhow::Result<&Engine> {
@@ -68,7 +80,15 @@ impl Bed {
     }
 
     pub fn cost(&self) -> anyhow::Result<Option<Cost>> {
-        self.ground.cost()
+        let Some(host) = &self.host else { return self.ground.cost() };
+        let Told { cost, cpu_ms, rss_mib } = host.told()?;
+        let mut sum = match &self.ground {
+            // The log and the time of the database's processes are counted by its owner.
+            Ground::Postgres { .. } => self.ground.cost()?.unwrap_or_default(),
+            _ => Cost { wal_bytes: cost.wal_bytes, ..Cost::default() },
+        };
+        sum.add(&cost);
+        Ok(Some(Cost { host: Some((cpu_ms, rss_mib)), ..sum }))
     }
 
     /// From now on, commits are written down.
@@ -137,6 +157,9 @@ impl Bed {
     /// Stops the fabric and checks that everything in the store agrees.
     pub async fn close(self) -> anyhow::Result<Vec<String>> {
         self.fabric.shutdown(Duration::from_secs(30)).await;
+        if let Some(host) = self.host {
+            host.end().await?;
+        }
         let store = self.ground.again().await?;
         let findings = ff_engine::doctor::examine(&*store).await?;
         store.close().await;

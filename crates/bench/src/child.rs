@@ -17,6 +17,7 @@ pub enum Part {
     Measure,
     Load,
     Serve,
+    Host,
 }
 
 impl Part {
@@ -26,6 +27,7 @@ impl Part {
             Part::Measure => "FLOWFABRIC_BENCH_MEASURE",
             Part::Load => "FLOWFABRIC_BENCH_LOAD",
             Part::Serve => "FLOWFABRIC_BENCH_SERVE",
+            Part::Host => "FLOWFABRIC_BENCH_HOST",
         };
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("bench").env(option, place);
@@ -66,6 +68,12 @@ impl Child {
     pub fn go(&mut self) -> anyhow::Result<()> {
         let stdin = self.process.stdin.as_mut().context("a child has no input")?;
         Ok(stdin.write_all(b"go\n").and_then(|()| stdin.flush())?)
+    }
+
+    /// Asks for its figures so far.
+    pub fn ask<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
+        self.go()?;
+        serde_json::from_str(&self.hear()?).context("a child's figures")
     }
 
     /// Waits for its figures and its end. One that serves until it is told is told.
@@ -118,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_address_of_a_store_is_not_on_the_command_line_of_a_child() {
-        for part in [Part::Measure, Part::Load, Part::Serve] {
+        for part in [Part::Measure, Part::Load, Part::Serve, Part::Host] {
             let command = part.command("postgres://me:secret@db/jobs").expect("this program");
             assert!(command.get_args().all(|arg| !arg.to_string_lossy().contains("secret")), "{command:?}");
             assert_eq!(command.get_envs().count(), 1);

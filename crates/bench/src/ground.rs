@@ -39,6 +39,8 @@ pub struct Cost {
     /// Time that the server's own processes have worked, in milliseconds; none for a store in this process.
     pub server_cpu_ms: Option<u64>,
     pub batches: Vec<(u64, u64)>,
+    /// How long a server in a process of its own has worked, in milliseconds, and its resident MiB.
+    pub host: Option<(u64, f64)>,
 }
 
 impl Cost {
@@ -131,6 +133,7 @@ impl Ground {
                     wal_bytes: stats.wal_bytes,
                     server_cpu_ms: None,
                     batches: stats.batches,
+                    host: None,
                 })
             }
             Ground::Postgres { store, database } => {
@@ -180,6 +183,7 @@ fn asked_of(store: &PostgresStore) -> Cost {
         wal_bytes: 0,
         server_cpu_ms: None,
         batches: stats.batches,
+        host: None,
     }
 }
 

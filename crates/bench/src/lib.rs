@@ -7,6 +7,7 @@
 //! | many callers at once | [`load`] |
 //! | flows | [`graph`] |
 //! | engines in processes of their own, and clients that call any of them | [`child`], [`serve`], [`clients`], [`wire`] |
+//! | a server of HTTP in a process of its own, and the least that a caller of it is | [`host`], [`plain`] |
 //! | whole-table reads of PostgreSQL | [`scans`] |
 //! | what is written down | [`report`] |
 //! | the raw limit: the same rows written by a bare client | [`raw`] |
@@ -17,7 +18,9 @@ mod clients;
 mod figures;
 mod graph;
 mod ground;
+mod host;
 mod load;
+mod plain;
 mod raw;
 mod recording;
 mod report;
@@ -36,7 +39,7 @@ pub use scenario::Scenario;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// What to measure; several are run one after the other
-    #[arg(long = "scenario", value_name = "NAME", required_unless_present_any = ["list", "measure", "load", "serve"])]
+    #[arg(long = "scenario", value_name = "NAME", required_unless_present_any = ["list", "measure", "load", "serve", "host"])]
     pub scenarios: Vec<Scenario>,
     /// List the scenarios and what they do
     #[arg(long)]
@@ -53,6 +56,9 @@ pub struct Args {
     /// How many executions run at once in the worker
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub concurrency: usize,
+    /// Through a server in a process of its own: callers and workers reach it over HTTP
+    #[arg(long)]
+    pub http: bool,
     /// The folder for the stores of the benchmark (a temporary one if absent)
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
@@ -68,6 +74,9 @@ pub struct Args {
     /// Offers an engine on an existing store; used by `servers-mixed`
     #[arg(long, hide = true, value_name = "URL")]
     pub serve: Option<String>,
+    /// Serves an existing store over HTTP; used with `--http`
+    #[arg(long, hide = true, value_name = "FILE or URL")]
+    pub host: Option<String>,
 }
 
 /// Which store and how to report.
@@ -95,6 +104,9 @@ pub async fn main(args: Args, setting: Setting) -> anyhow::Result<()> {
     }
     if let Some(place) = &args.serve {
         return serve::serve(place).await;
+    }
+    if let Some(place) = &args.host {
+        return host::serve(place).await;
     }
     let mut reports = Vec::new();
     for scenario in &args.scenarios {

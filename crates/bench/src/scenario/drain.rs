@@ -28,7 +28,7 @@ pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
     let mut report = of_rounds(rounds, count);
     report.problems = problems;
     add_store_cost(&mut report, cost.0, cost.1, count);
-    if setting.kind != Kind::Memory {
+    if setting.kind != Kind::Memory && !args.http {
         let bed = Bed::make(args, setting, true).await?;
         bed.start_recording();
         fill(&bed, count).await?;

@@ -7,6 +7,7 @@ pub mod fan;
 pub mod frames;
 pub mod growth;
 pub mod held_horizon;
+pub mod idle;
 pub mod latency;
 pub mod quorum_cancel;
 pub mod servers;
@@ -44,10 +45,11 @@ pub enum Scenario {
     Suspend,
     Frames,
     Steps,
+    Idle,
 }
 
 impl Scenario {
-    pub const ALL: [Scenario; 16] = [
+    pub const ALL: [Scenario; 17] = [
         Scenario::Drain,
         Scenario::Steady,
         Scenario::Latency,
@@ -64,6 +66,7 @@ impl Scenario {
         Scenario::Suspend,
         Scenario::Frames,
         Scenario::Steps,
+        Scenario::Idle,
     ];
 
     pub fn word(self) -> &'static str {
@@ -84,6 +87,7 @@ impl Scenario {
             Scenario::Suspend => "suspend",
             Scenario::Frames => "frames",
             Scenario::Steps => "steps",
+            Scenario::Idle => "idle",
         }
     }
 
@@ -117,6 +121,9 @@ impl Scenario {
             }
             Scenario::Frames => "frames of 100 bytes by 16 workers, and how far behind a reader is",
             Scenario::Steps => "work of three durable steps: many at once, and one at a time",
+            Scenario::Idle => {
+                "a server with 10,000 open claims and no work: start, memory, CPU (needs --http)"
+            }
         }
     }
 
@@ -125,13 +132,49 @@ impl Scenario {
         matches!(self, Scenario::HeldHorizon | Scenario::Servers | Scenario::ServersMixed)
     }
 
-    pub async fn run(self, args: &Args, setting: &Setting) -> anyhow::Result<Report> {
+    /// Whether it can be measured through a server.
+    fn over_http(self) -> bool {
+        matches!(
+            self,
+            Scenario::Drain
+                | Scenario::Steady
+                | Scenario::Latency
+                | Scenario::Submit
+                | Scenario::Bulk
+                | Scenario::Capability
+                | Scenario::Steps
+                | Scenario::Idle
+        )
+    }
+
+    /// Whether the settings allow it.
+    fn check(self, args: &Args, setting: &Setting) -> anyhow::Result<()> {
         anyhow::ensure!(
             !self.needs_postgres() || setting.kind == Kind::Postgres,
             "--scenario {} measures PostgreSQL, but --store is a {} store; allowed are postgres: and postgres://…",
             self.word(),
             setting.kind.word()
         );
+        anyhow::ensure!(
+            !args.http || setting.kind != Kind::Memory,
+            "--http measures a server in a process of its own, which cannot open memory:; allowed are sqlite: and postgres:"
+        );
+        let allowed = || {
+            let words = Scenario::ALL.into_iter().filter(|it| it.over_http()).map(Scenario::word);
+            words.collect::<Vec<_>>().join(", ")
+        };
+        anyhow::ensure!(
+            !args.http || self.over_http(),
+            "--scenario {} needs the engine in its own process; allowed with --http are {}",
+            self.word(),
+            allowed()
+        );
+        anyhow::ensure!(self != Scenario::Idle || args.http, "--scenario idle measures a server; add --http");
+        Ok(())
+    }
+
+    pub async fn run(self, args: &Args, setting: &Setting) -> anyhow::Result<Report> {
+        self.check(args, setting)?;
         let mut report = match self {
             Scenario::Drain => drain::run(args, setting).await,
             Scenario::Steady => steady::run(args, setting).await,
@@ -149,6 +192,7 @@ impl Scenario {
             Scenario::Suspend => suspend::run(args, setting).await,
             Scenario::Frames => frames::run(args, setting).await,
             Scenario::Steps => steps::run(args, setting).await,
+            Scenario::Idle => idle::run(args, setting).await,
         }?;
         report.scenario = self.word().to_owned();
         report.store = setting.kind.word().to_owned();
@@ -169,6 +213,7 @@ fn settings(args: &Args, setting: &Setting) -> BTreeMap<String, String> {
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("build", if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned()),
         ("cores", cores.to_string()),
+        ("through", if args.http { "http" } else { "process" }.to_owned()),
         ("concurrency", args.concurrency.to_string()),
         ("synchronous", synchronous.to_owned()),
     ]
@@ -214,6 +259,10 @@ pub fn add_store_cost(report: &mut Report, before: Option<Cost>, after: Option<C
             .map(|(before, after)| per(before, after)),
         raw_rows: None,
     });
+    if let (Some((cpu_before, _)), Some((cpu_after, rss_mib))) = (before.host, after.host) {
+        report.more.insert("server CPU, ms each".to_owned(), per(cpu_before, cpu_after));
+        report.more.insert("server, MiB resident".to_owned(), rss_mib);
+    }
     let earlier: BTreeMap<u64, u64> = before.batches.into_iter().collect();
     for (most, count) in after.batches {
         let new = count - earlier.get(&most).copied().unwrap_or(0);

@@ -36,7 +36,7 @@ pub async fn run(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
     report.p99_ms = percentile_ms(&alone, 0.99);
     report.more.insert("steps/s".to_owned(), report.rate_per_s * 3.0);
     add_store_cost(&mut report, cost.0, cost.1, count);
-    if setting.kind != Kind::Memory {
+    if setting.kind != Kind::Memory && !args.http {
         let bed = Bed::make(args, setting, true).await?;
         bed.start_recording();
         fill(&bed, count).await?;

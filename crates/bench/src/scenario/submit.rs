@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
-use flowfabric::Submission;
+use flowfabric::{Fabric, Submission};
 
 use super::{add_store_cost, bar, of_rounds, rate};
 use crate::bed::{Bed, NOOP};
 use crate::figures::percentile_ms;
+use crate::plain::Connection;
 use crate::report::Report;
 use crate::{Args, Setting};
 
@@ -24,17 +25,19 @@ pub async fn single(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
         let started = Instant::now();
         let tasks: Vec<_> = (0..callers)
             .map(|n| {
-                let (fabric, bar) = (bed.fabric.clone(), bar.clone());
+                let bar = bar.clone();
+                let caller = Caller::of(&bed);
                 let share = count / callers + usize::from(n < count % callers);
                 tokio::spawn(async move {
+                    let mut caller = caller.await?;
                     let mut latencies = Vec::with_capacity(share);
                     for _ in 0..share {
                         let sent = Instant::now();
-                        fabric.submit(NOOP, &()).await?;
+                        caller.submit().await?;
                         latencies.push(sent.elapsed());
                         bar.inc(1);
                     }
-                    Ok::<_, flowfabric::Error>(latencies)
+                    anyhow::Ok(latencies)
                 })
             })
             .collect();
@@ -56,6 +59,40 @@ pub async fn single(args: &Args, setting: &Setting) -> anyhow::Result<Report> {
     }
     report.problems = bed.close().await?;
     Ok(report)
+}
+
+/// Somebody who submits one execution after the other.
+enum Caller {
+    Inside(Fabric),
+    /// The SDK would put the submits of many callers into one request.
+    Outside(Connection),
+}
+
+impl Caller {
+    fn of(bed: &Bed) -> impl Future<Output = anyhow::Result<Caller>> + Send + use<> {
+        let (fabric, url) = (bed.fabric.clone(), bed.host.as_ref().map(|host| host.url.clone()));
+        async move {
+            Ok(match url {
+                Some(url) => Caller::Outside(Connection::open(&url).await?),
+                None => Caller::Inside(fabric),
+            })
+        }
+    }
+
+    async fn submit(&mut self) -> anyhow::Result<()> {
+        match self {
+            Caller::Inside(fabric) => {
+                fabric.submit(NOOP, &()).await?;
+            }
+            Caller::Outside(connection) => {
+                let document = format!(r#"{{"kind":"{NOOP}","input":null}}"#);
+                let (status, body) = connection.post("/v1/executions", &document).await?;
+                let said = String::from_utf8_lossy(body);
+                anyhow::ensure!(status == 201, "a submit was answered with {status}: {said}");
+            }
+        }
+        Ok(())
+    }
 }
 
 pub async fn bulk(args: &Args, setting: &Setting) -> anyhow::Result<Report> {

@@ -12,6 +12,7 @@ use crate::settings::Settings;
   flowfabric bench --list
   flowfabric bench --scenario submit --count 20000
   flowfabric bench --scenario steady --seconds 30 --store memory: --json
+  flowfabric bench --http --scenario drain --scenario submit
   flowfabric bench --scenario drain --scenario held-horizon --store postgres:
   flowfabric bench --scenario servers --scenario servers-mixed --store postgres: --rounds 1
 

@@ -74,6 +74,29 @@ fn flows_are_measured_on_every_store() {
 }
 
 #[test]
+fn a_server_of_its_own_is_measured_over_http() {
+    let stand = Stand::new();
+    let args = ["--http", "--store", "sqlite:", "--rounds", "1", "--count", "50", "--seconds", "1", "--json"];
+    for scenario in ["drain", "steady", "latency", "submit", "bulk", "idle"] {
+        let said = stand.ok(["bench", "--scenario", scenario].into_iter().chain(args));
+        let report: Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(report["problems"], serde_json::json!([]), "{report}");
+        assert_eq!(report["settings"]["through"], "http");
+        assert!(report["rate_per_s"].as_f64().unwrap() > 0.0, "{report}");
+        assert!(report["more"]["server, MiB resident"].as_f64().unwrap() > 0.0, "{report}");
+    }
+    for (scenario, store, told) in
+        [("chain", "sqlite:", "allowed with --http are"), ("drain", "memory:", "sqlite: and postgres:")]
+    {
+        let said = stand.run(["bench", "--http", "--scenario", scenario, "--store", store]);
+        assert_eq!(said.code, 1, "{said:?}");
+        assert!(said.err.contains(told), "{}", said.err);
+    }
+    let alone = stand.run(["bench", "--scenario", "idle", "--store", "sqlite:"]);
+    assert!(alone.err.contains("add --http"), "{}", alone.err);
+}
+
+#[test]
 fn suspensions_output_and_steps_are_measured_on_every_store() {
     for store in ["memory:", "sqlite:", &ff_scratch::test_postgres().unwrap()] {
         for (scenario, count) in [("suspend", "40"), ("frames", "50"), ("steps", "50")] {
