@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ff_core::commands::Release;
 use ff_core::execution::Fence;
@@ -15,9 +15,30 @@ use ff_engine::{Engine, Task};
 /// How long a worker may take to confirm.
 pub const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 
+/// A worker that has not claimed for so long is forgotten; what it had is confirmed or given back long before.
+const FORGET_AFTER: Duration = Duration::from_secs(120);
+
 /// The claims of all workers of this server.
 #[derive(Debug, Default)]
-pub struct Claims(Mutex<HashMap<InstanceId, Arc<Claimant>>>);
+pub struct Claims(Mutex<Claimants>);
+
+#[derive(Debug, Default)]
+struct Claimants {
+    all: HashMap<InstanceId, Arc<Claimant>>,
+    /// How many there may be before it is looked who has gone.
+    look_at: usize,
+}
+
+impl Claimants {
+    /// Forgets who has gone without a word. Each claim pays for its part of the search.
+    fn forget_the_gone(&mut self, now: Instant) {
+        if self.all.len() < self.look_at.max(64) {
+            return;
+        }
+        self.all.retain(|_, it| Arc::strong_count(it) > 1 || !it.is_gone(now));
+        self.look_at = self.all.len() * 2;
+    }
+}
 
 /// The claims of one worker.
 #[derive(Debug, Default)]
@@ -29,6 +50,8 @@ pub struct Claimant {
 
 #[derive(Debug, Default)]
 struct Handed {
+    /// When it last claimed.
+    claimed_at: Option<Instant>,
     poll: Option<u64>,
     tasks: Arc<Vec<Task>>,
     unconfirmed: HashMap<ExecutionId, Fence>,
@@ -36,18 +59,19 @@ struct Handed {
 
 impl Claims {
     pub fn of(&self, instance: InstanceId) -> Arc<Claimant> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(instance).or_default().clone()
+        let mut claimants = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        claimants.forget_the_gone(Instant::now());
+        claimants.all.entry(instance).or_default().clone()
     }
 
     /// A worker that has gone.
     pub fn forget(&self, instance: InstanceId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&instance);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).all.remove(&instance);
     }
 
     /// The worker speaks of these tasks, so it has them.
     pub fn confirm(&self, instance: InstanceId, executions: impl IntoIterator<Item = ExecutionId>) {
-        let claimant = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&instance).cloned();
+        let claimant = self.0.lock().unwrap_or_else(PoisonError::into_inner).all.get(&instance).cloned();
         let Some(claimant) = claimant else { return };
         let mut handed = claimant.handed.lock().unwrap_or_else(PoisonError::into_inner);
         for execution in executions {
@@ -57,9 +81,15 @@ impl Claims {
 }
 
 impl Claimant {
+    fn is_gone(&self, now: Instant) -> bool {
+        let handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        handed.claimed_at.is_none_or(|at| now.saturating_duration_since(at) > FORGET_AFTER)
+    }
+
     /// The answer to a claim that was answered before; any other number confirms what was handed out.
     pub fn earlier(&self, poll: u64) -> Option<Arc<Vec<Task>>> {
         let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        handed.claimed_at = Some(Instant::now());
         if handed.poll == Some(poll) {
             return Some(handed.tasks.clone());
         }
@@ -75,7 +105,8 @@ impl Claimant {
             tasks.iter().map(|task| (task.execution.id, task.execution.fence())).collect();
         {
             let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
-            *handed = Handed { poll: Some(poll), tasks: tasks.clone(), unconfirmed: fences };
+            let claimed_at = Some(Instant::now());
+            *handed = Handed { claimed_at, poll: Some(poll), tasks: tasks.clone(), unconfirmed: fences };
         }
         if !tasks.is_empty() {
             let (claimant, engine) = (self.clone(), engine.clone());
@@ -102,5 +133,26 @@ impl Claimant {
         let releases = lost.into_iter().map(|fence| Release { fence }.into()).collect();
         // One that has ended or been lost meanwhile refuses, which is as good.
         let _ = engine.execute_all(releases).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_that_have_gone_without_a_word_are_forgotten() {
+        let id = |n| InstanceId::from_parts(1, ff_core::Route(0), n);
+        let claims = Claims::default();
+        let waiting = claims.of(id(0));
+        (1..64).for_each(|n| drop(claims.of(id(n)).earlier(1)));
+        let later = Instant::now() + FORGET_AFTER + Duration::from_secs(1);
+        let mut claimants = claims.0.lock().unwrap();
+        claimants.forget_the_gone(Instant::now());
+        assert_eq!(claimants.all.len(), 64, "they have just claimed");
+        claimants.look_at = 0;
+        claimants.forget_the_gone(later);
+        assert_eq!(claimants.all.len(), 1, "only the one that waits is left");
+        drop(waiting);
     }
 }

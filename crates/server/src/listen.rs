@@ -7,9 +7,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::connect_info::ConnectInfo;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
@@ -140,25 +140,24 @@ impl Accepting {
             };
             let (router, watcher) = (self.router.clone(), graceful.watcher());
             let (tls, read_timeout) = (self.tls.clone(), self.app.config.read_timeout);
+            let _ = stream.set_nodelay(true);
             tokio::spawn(async move {
                 let _permit = permit;
-                let _ = stream.set_nodelay(true);
                 match tls {
-                    None => serve(stream, peer, router, watcher, read_timeout).await,
-                    Some(tls) => match tokio::time::timeout(read_timeout, tls.accept(stream)).await {
-                        Ok(Ok(stream)) => {
-                            serve::<tokio_rustls::server::TlsStream<TcpStream>>(
-                                stream,
-                                peer,
-                                router,
-                                watcher,
-                                read_timeout,
-                            )
-                            .await
-                        }
-                        Ok(Err(error)) => tracing::debug!(%error, %peer, "no TLS"),
-                        Err(_) => tracing::debug!(%peer, "TLS took too long"),
-                    },
+                    None => ended(peer, serve(stream, peer, router, watcher, read_timeout).await),
+                    // In a place of its own, so that a connection without TLS takes no room for it.
+                    Some(tls) => {
+                        Box::pin(async move {
+                            match tokio::time::timeout(read_timeout, tls.accept(stream)).await {
+                                Ok(Ok(stream)) => {
+                                    ended(peer, serve(stream, peer, router, watcher, read_timeout).await)
+                                }
+                                Ok(Err(error)) => tracing::debug!(%error, %peer, "no TLS"),
+                                Err(_) => tracing::debug!(%peer, "TLS took too long"),
+                            }
+                        })
+                        .await
+                    }
                 }
             });
         }
@@ -168,13 +167,15 @@ impl Accepting {
     }
 }
 
-async fn serve<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+/// Not an async function, which would keep room for its arguments beside the connection made of them: most connections
+/// are idle, and there are many.
+fn serve<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: IO,
     peer: SocketAddr,
     router: Router,
-    watcher: hyper_util::server::graceful::Watcher,
+    watcher: Watcher,
     read_timeout: Duration,
-) {
+) -> impl Future<Output = Result<(), hyper::Error>> + Send {
     let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
         router.clone().oneshot(request.map(axum::body::Body::new))
@@ -186,7 +187,11 @@ async fn serve<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .max_headers(HEADERS_MAX)
         .half_close(false)
         .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(connection).await {
+    watcher.watch(connection)
+}
+
+fn ended(peer: SocketAddr, end: Result<(), hyper::Error>) {
+    if let Err(error) = end {
         tracing::debug!(%error, %peer, "a connection ended badly");
     }
 }
