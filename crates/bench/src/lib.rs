@@ -47,7 +47,8 @@ pub struct Args {
     /// How many executions a round takes (each scenario has its own default)
     #[arg(long, value_name = "N")]
     pub count: Option<usize>,
-    /// How long a round of `steady`, `servers` and `servers-mixed` (20) and of `held-horizon` (120) takes, in seconds
+    /// How long a round of `steady`, `servers` and `servers-mixed` (20), of `held-horizon` (120) and of `idle` (10, at most
+    /// 30) takes, in seconds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub seconds: Option<u64>,
     /// How many rounds; the report has the median and the spread

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::serve::Serve;
 use crate::problem::Problem;
 use crate::settings::Settings;
 
@@ -12,6 +13,7 @@ use crate::settings::Settings;
 #[command(after_help = "Examples:
   flowfabric demo
   flowfabric demo --keep ./demo
+  flowfabric demo --serve
   flowfabric demo --here --store postgres://me@db.example/empty
   flowfabric demo --json | jq .counts")]
 pub struct Demo {
@@ -21,13 +23,20 @@ pub struct Demo {
     /// Play on the store of --store, which must be empty, instead of a new file
     #[arg(long, conflicts_with = "keep")]
     here: bool,
+    /// Stay up afterwards and serve the store over HTTP
+    #[arg(long)]
+    serve: bool,
+    /// Where to serve it
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7400", requires = "serve")]
+    listen: String,
 }
 
 impl Demo {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
+        let serve = self.serve.then(|| Serve::at(&self.listen)).transpose()?;
         match self.here {
-            true => crate::demo::run_on(&settings.store, settings.json).await,
-            false => crate::demo::run(self.keep, settings.json).await,
+            true => crate::demo::run_on(settings.store.clone(), true, serve, settings).await,
+            false => crate::demo::run(self.keep, serve, settings).await,
         }
     }
 }

@@ -21,7 +21,7 @@ mod remove;
 mod replay;
 mod resume;
 mod revoke;
-mod serve;
+pub mod serve;
 mod signal;
 mod steps;
 pub mod store;

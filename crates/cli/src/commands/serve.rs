@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, FromArgMatches as _};
 use ff_server::webhooks::Targets;
 use ff_server::{Config, Tls};
 use flowfabric::{Fabric, NewToken};
@@ -59,6 +59,20 @@ pub struct Serve {
 }
 
 impl Serve {
+    /// With this address and everything else as it is by default.
+    pub fn at(address: &str) -> Result<Serve, Problem> {
+        let command = Serve::augment_args(clap::Command::new("serve").no_binary_name(true));
+        let read = command.try_get_matches_from(["--listen", address]);
+        let read = read.and_then(|it| Serve::from_arg_matches(&it));
+        let serve = read.map_err(|error| Problem::usage(error.to_string()))?;
+        serve.config()?.check().map_err(|error| Problem::usage(error.to_string()))?;
+        Ok(serve)
+    }
+
+    pub fn address(&self) -> &str {
+        &self.listen
+    }
+
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
         let (config, private_webhooks) = (self.config()?, self.allow_private_webhooks);
         config.check().map_err(|error| Problem::usage(error.to_string()))?;

@@ -24,11 +24,13 @@ use std::time::{Duration, Instant};
 use flowfabric::{EventFilter, Fabric, Start, Worker};
 use tokio::sync::watch;
 
+use crate::commands::serve::Serve;
 use crate::problem::Problem;
 use crate::session::without_password;
+use crate::settings::Settings;
 use live::Live;
 use parts::Part;
-use report::Report;
+use report::{Left, Report};
 
 /// Far longer than it takes on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -59,7 +61,8 @@ impl Stage {
     }
 }
 
-pub async fn run(keep: Option<PathBuf>, json: bool) -> Result<(), Problem> {
+/// Plays on a new file, and serves it afterwards if that is wanted.
+pub async fn run(keep: Option<PathBuf>, serve: Option<Serve>, settings: &Settings) -> Result<(), Problem> {
     let temporary = match &keep {
         Some(_) => None,
         None => Some(tempfile::tempdir()?),
@@ -70,13 +73,28 @@ pub async fn run(keep: Option<PathBuf>, json: bool) -> Result<(), Problem> {
         (None, None) => PathBuf::from("."),
     };
     let url = format!("sqlite:{}", folder.join(FILE).display());
-    let report = perform(&url, json).await?;
-    report.print(keep.is_some().then_some(url.as_str()), json)
+    run_on(url, keep.is_some(), serve, settings).await
 }
 
-/// Plays on a store that is there, and leaves everything in it.
-pub async fn run_on(url: &str, json: bool) -> Result<(), Problem> {
-    perform(url, json).await?.print(Some(&without_password(url)), json)
+/// Plays on a store, and serves it afterwards if that is wanted.
+pub async fn run_on(
+    url: String,
+    stays: bool,
+    serve: Option<Serve>,
+    settings: &Settings,
+) -> Result<(), Problem> {
+    let report = perform(&url, settings.json).await?;
+    let shown = stays.then(|| without_password(&url));
+    let left = match (&serve, shown) {
+        (Some(serve), shown) => Left::Server(serve.address().to_owned(), shown),
+        (None, Some(shown)) => Left::Store(shown),
+        (None, None) => Left::Nothing,
+    };
+    report.print(&left, settings.json)?;
+    match serve {
+        Some(serve) => serve.run(&Settings { store: url, ..settings.clone() }).await,
+        None => Ok(()),
+    }
 }
 
 async fn perform(url: &str, json: bool) -> Result<Report, Problem> {

@@ -72,12 +72,12 @@ impl Report {
         self.counts.get("submitted") == Some(&submitted) && self.verdicts.iter().all(|it| self.is_ok(it))
     }
 
-    pub fn print(&self, kept: Option<&str>, json: bool) -> Result<(), Problem> {
+    pub fn print(&self, left: &Left, json: bool) -> Result<(), Problem> {
         if json {
-            view::document(&self.document(kept))?;
+            view::document(&self.document(left.store()))?;
         } else {
             self.print_table()?;
-            print_next(kept)?;
+            left.print_next()?;
         }
         if self.all_ok() { Ok(()) } else { Err(self.complaint(json)) }
     }
@@ -146,22 +146,47 @@ impl Report {
     }
 }
 
-fn print_next(kept: Option<&str>) -> Result<(), Problem> {
-    match kept {
-        Some(url) => {
-            view::line(&format!("The store is kept: {url}\n\nTry next:"))?;
-            view::line(&format!("  flowfabric --store {url} list --tag {TAG}=worker_loss"))?;
-            view::line(&format!("  flowfabric --store {url} flow list"))?;
-            view::line(&format!(
-                "  flowfabric --store {url} tail --from beginning --family operator --timeout 1s"
-            ))?;
-            view::line(&format!("  flowfabric --store {url} counts"))
+/// What is left of the demonstration.
+#[derive(Debug)]
+pub enum Left {
+    Nothing,
+    Store(String),
+    /// A server, at this address, on this store.
+    Server(String, Option<String>),
+}
+
+impl Left {
+    fn store(&self) -> Option<&str> {
+        match self {
+            Left::Nothing => None,
+            Left::Store(url) => Some(url),
+            Left::Server(_, store) => store.as_deref(),
         }
-        None => view::line(
-            "The store was temporary; `flowfabric demo --keep DIR` keeps it.\n\nTry next:\n  \
-             flowfabric submit greet --input '{\"name\":\"Ada\"}'\n  \
-             flowfabric worker --kind greet --exec 'cat'\n  \
-             flowfabric list",
-        ),
+    }
+
+    fn print_next(&self) -> Result<(), Problem> {
+        let option = match self {
+            Left::Nothing => {
+                return view::line(
+                    "The store was temporary; `flowfabric demo --keep DIR` keeps it.\n\nTry next:\n  \
+                     flowfabric submit greet --input '{\"name\":\"Ada\"}'\n  \
+                     flowfabric worker --kind greet --exec 'cat'\n  \
+                     flowfabric list",
+                );
+            }
+            Left::Store(url) => {
+                view::line(&format!("The store is kept: {url}\n\nTry next:"))?;
+                format!("--store {url}")
+            }
+            Left::Server(address, _) => {
+                view::line("Try next, in another terminal:")?;
+                view::line(&format!("  curl http://{address}/v1/executions?limit=1"))?;
+                format!("--server http://{address}")
+            }
+        };
+        view::line(&format!("  flowfabric {option} list --tag {TAG}=worker_loss"))?;
+        view::line(&format!("  flowfabric {option} flow list"))?;
+        view::line(&format!("  flowfabric {option} tail --from beginning --family operator --timeout 1s"))?;
+        view::line(&format!("  flowfabric {option} counts"))
     }
 }

@@ -1,8 +1,11 @@
 //! The demonstration ends by itself and says what happened.
 
-use serde_json::json;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 
-use crate::stand::Stand;
+use serde_json::{Value, json};
+
+use crate::stand::{Background, Stand};
 
 #[test]
 fn the_demonstration_prints_one_document_with_the_counts() {
@@ -56,4 +59,26 @@ fn people_see_it_progress_and_what_to_try_next() {
     }
     assert!(said.out.contains("↷ alarm"), "the flow is drawn: {}", said.out);
     assert!(said.out.contains("283 executions") && said.out.contains("Try next:"), "{}", said.out);
+}
+
+#[test]
+fn what_was_demonstrated_can_be_looked_at_through_a_server() {
+    let stand = Stand::new();
+    let mut command = stand.command(["--json", "demo", "--serve", "--listen", "127.0.0.1:0"]);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let server = Background::from(child);
+    let listening = |line: String| {
+        let said: Value = serde_json::from_str(&line).ok()?;
+        Some(said.get("listening")?.as_str()?.to_owned())
+    };
+    let url = lines.into_iter().find_map(listening).unwrap();
+    assert_eq!(stand.json(["--server", &url, "list", "--count"])["count"], 283);
+    let said = server.terminate();
+    assert_eq!(said.code, 0, "{said:?}");
+
+    let refused = stand.run(["demo", "--serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("--auth"), "{refused:?}");
 }

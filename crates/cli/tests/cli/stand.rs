@@ -167,6 +167,12 @@ pub struct Background {
     child: Option<Child>,
 }
 
+impl From<Child> for Background {
+    fn from(child: Child) -> Background {
+        Background { child: Some(child) }
+    }
+}
+
 impl Background {
     /// Waits for it to end by itself.
     pub fn wait(mut self) -> Said {
