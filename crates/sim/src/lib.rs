@@ -8,6 +8,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | how a run goes | [`run`] |
+//! | the seeds it begins with | [`regressions`] |
 //! | what a seed draws | [`profile`], [`fault`] |
 //! | servers, store, clients, workers, and what is between them | [`world`] |
 //! | what must hold | [`check`] |
@@ -17,6 +18,7 @@ pub mod bug;
 pub mod check;
 pub mod fault;
 pub mod profile;
+pub mod regressions;
 pub mod rng;
 pub mod run;
 pub mod trace;

@@ -86,19 +86,20 @@ pub struct Summary {
     pub violations: Vec<Violation>,
 }
 
-/// Runs seed after seed until `should_stop` says so; it and `progress` see what was done so far, after each
-/// seed. Time is the caller's business.
+/// Runs seed after seed until there is none left or `should_stop` says so; it and `progress` see what was done so far,
+/// after each seed. Time is the caller's business.
 pub fn run_for(
     mut should_stop: impl FnMut(&Summary) -> bool,
-    start_seed: u64,
+    seeds: impl IntoIterator<Item = u64>,
     options: &Options,
     mut progress: impl FnMut(&Summary),
 ) -> Summary {
     let mut summary = Summary::default();
-    let mut seed = start_seed;
-    while !should_stop(&summary) {
+    for seed in seeds {
+        if should_stop(&summary) {
+            break;
+        }
         let report = run_seed(seed, options);
-        seed = seed.wrapping_add(1);
         summary.seeds += 1;
         summary.steps += report.steps;
         summary.commands += report.commands;

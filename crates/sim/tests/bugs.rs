@@ -8,7 +8,7 @@ const SEEDS_MAX: u64 = 60;
 fn found(bug: Bug) {
     let options = Options { bug: Some(bug), ..Options::default() };
     let stop = |summary: &ff_sim::Summary| summary.seeds >= SEEDS_MAX || !summary.violations.is_empty();
-    let summary = run_for(stop, 1, &options, |_| {});
+    let summary = run_for(stop, 1.., &options, |_| {});
     let Some(violation) = summary.violations.first() else {
         panic!("{} was not found in {} seeds", bug.name(), summary.seeds);
     };

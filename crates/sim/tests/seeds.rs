@@ -1,6 +1,6 @@
 //! Seeds without a bug find nothing, those that once found something included, and say the same twice.
 
-use ff_sim::{Options, run_for, run_seed};
+use ff_sim::{Options, regressions, run_for, run_seed};
 
 /// Shorter than what a seed would draw, so that hundreds of them fit into a test run.
 const SHORT: Options = Options { steps: Some(1_500), bug: None, whole_trace: false };
@@ -14,25 +14,9 @@ fn clean(seeds: impl IntoIterator<Item = u64>, options: &Options) {
     }
 }
 
-/// Each of these has found a defect in the core or the engine.
 #[test]
 fn seeds_that_once_failed_stay_clean() {
-    let repeated_change_answered_before_its_copies_arrived = [4];
-    let window_refilled_from_before_a_commit = [2, 5];
-    let failed_read_of_what_was_missed_forgotten = [13, 17];
-    let sweep_hidden_by_a_page_read_before_a_commit = [101];
-    let child_flow_revived_without_an_event = [5_077];
-    let result_not_given_to_a_member_that_waits_again = [6_491];
-    let entry_of_a_stream_that_others_changed_fired_again = [7];
-    let found = repeated_change_answered_before_its_copies_arrived
-        .into_iter()
-        .chain(window_refilled_from_before_a_commit)
-        .chain(failed_read_of_what_was_missed_forgotten)
-        .chain(sweep_hidden_by_a_page_read_before_a_commit)
-        .chain(child_flow_revived_without_an_event)
-        .chain(result_not_given_to_a_member_that_waits_again)
-        .chain(entry_of_a_stream_that_others_changed_fired_again);
-    clean(found, &Options::default());
+    clean(regressions::seeds(), &Options::default());
 }
 
 #[test]
@@ -63,7 +47,7 @@ fn a_seed_goes_the_same_way_twice_and_another_goes_another() {
 #[test]
 fn a_run_counts_what_it_did_and_every_kind_of_fault_happens() {
     let mut seen = 0;
-    let summary = run_for(|it| it.seeds >= 30, 400, &Options::default(), |it| seen = it.seeds);
+    let summary = run_for(|it| it.seeds >= 30, 400.., &Options::default(), |it| seen = it.seeds);
     assert_eq!((summary.seeds, seen), (30, 30));
     assert!(summary.violations.is_empty(), "{}", summary.violations[0]);
     assert!(summary.commands > 1_000 && summary.steps > 60_000, "{summary:?}");

@@ -1,24 +1,27 @@
 //! Runs the simulator from the command line.
 //!
 //! `sim --seconds N | --seed N | --seeds N [--from N] [--bug NAME] [--steps N] [--trace] [--keep-going]`
+//!
+//! Seeds that once found something come first, then those from 1 on. With `--from`, and where a bug is to be found, they
+//! are left out.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ff_sim::{Bug, Options, Summary, run_for, run_seed};
+use ff_sim::{Bug, Options, Summary, regressions, run_for, run_seed};
 
 #[derive(Debug, Default)]
 struct Arguments {
     seconds: Option<u64>,
     seed: Option<u64>,
     seeds: Option<u64>,
-    from: u64,
+    from: Option<u64>,
     keep_going: bool,
     options: Options,
 }
 
 fn parse() -> Result<Arguments, String> {
-    let mut arguments = Arguments { from: 1, ..Arguments::default() };
+    let mut arguments = Arguments::default();
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         if word == "--trace" {
@@ -35,7 +38,7 @@ fn parse() -> Result<Arguments, String> {
             "--seconds" => arguments.seconds = Some(number()?),
             "--seed" => arguments.seed = Some(number()?),
             "--seeds" => arguments.seeds = Some(number()?),
-            "--from" => arguments.from = number()?,
+            "--from" => arguments.from = Some(number()?),
             "--steps" => arguments.options.steps = Some(number()?),
             "--bug" => {
                 let names = || Bug::ALL.iter().map(|bug| bug.name()).collect::<Vec<_>>().join(", ");
@@ -81,7 +84,9 @@ fn run(arguments: &Arguments, started: Instant) -> Summary {
             || seconds.is_some_and(|seconds| started.elapsed() >= seconds)
             || arguments.seeds.is_some_and(|seeds| summary.seeds >= seeds)
     };
-    run_for(should_stop, arguments.from, options, |_| {})
+    let first = arguments.from.is_none() && options.bug.is_none();
+    let found = regressions::seeds().filter(|_| first);
+    run_for(should_stop, found.chain(arguments.from.unwrap_or(1)..), options, |_| {})
 }
 
 fn print(summary: &Summary, elapsed: Duration) {
