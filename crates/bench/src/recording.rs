@@ -13,7 +13,9 @@ use ff_core::step::Step;
 use ff_core::stream::Frame;
 use ff_core::suspension::Signal;
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
-use ff_store::{Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written};
+use ff_store::{
+    Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Trace, Written,
+};
 
 #[derive(Debug)]
 pub struct Recording {
@@ -77,6 +79,9 @@ impl Store for Recording {
     }
     fn frames(&self, ask: FramePageAsk) -> Soon<'_, Result<Vec<Frame>, StoreError>> {
         self.inner.frames(ask)
+    }
+    fn orphans(&self, limit: usize) -> Soon<'_, Result<Vec<(Trace, ExecutionId)>, StoreError>> {
+        self.inner.orphans(limit)
     }
     fn waitpoints(&self, ask: WaitpointPageAsk) -> Soon<'_, Result<WaitpointPage, StoreError>> {
         self.inner.waitpoints(ask)

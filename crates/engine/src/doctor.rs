@@ -93,6 +93,7 @@ pub async fn examine(store: &dyn Store) -> Result<Findings, StoreError> {
         let problem = format!("the store lists {stored} open waitpoints, executions call for {derived}");
         findings.problems.push(problem);
     }
+    findings.problems.extend(mail::of_nobody(store).await?);
     let stored: FxHashMap<CountKey, u64> = store.counts().await?.into_iter().collect();
     if stored != counts {
         findings.problems.push("counts by namespace, lane, kind and state differ from a recount".to_owned());

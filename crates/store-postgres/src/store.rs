@@ -14,7 +14,9 @@ use ff_core::step::Step;
 use ff_core::stream::Frame;
 use ff_core::suspension::Signal;
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
-use ff_store::{Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written};
+use ff_store::{
+    Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Trace, Written,
+};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::Client;
@@ -404,6 +406,10 @@ impl Store for PostgresStore {
 
     fn frames(&self, ask: FramePageAsk) -> Soon<'_, Result<Vec<Frame>, StoreError>> {
         self.ask(move |client| async move { mail::frames(&client, &ask).await })
+    }
+
+    fn orphans(&self, limit: usize) -> Soon<'_, Result<Vec<(Trace, ExecutionId)>, StoreError>> {
+        self.ask(move |client| async move { mail::orphans(&client, limit).await })
     }
 
     fn waitpoints(&self, ask: WaitpointPageAsk) -> Soon<'_, Result<WaitpointPage, StoreError>> {

@@ -12,6 +12,7 @@ use ff_core::suspension::token::Secret;
 use ff_core::suspension::{Digest, Signal, SigningKey, WaitpointEntry, WaitpointId};
 use ff_core::workspace::Answer;
 use ff_core::{ExecutionId, Kind, Namespace};
+use ff_store::Trace;
 use rusqlite::{Row, params};
 use serde_json::value::RawValue;
 
@@ -98,6 +99,16 @@ impl Reads<'_> {
             });
         }
         Ok(frames)
+    }
+
+    pub(crate) fn orphans(&mut self, limit: usize) -> Read<Vec<(Trace, ExecutionId)>> {
+        let mut rows = self.sql.orphans.query([int(limit as u64)])?;
+        let mut orphans = Vec::new();
+        while let Some(row) = rows.next()? {
+            let what = Trace::from_word(text(row, 0)?).ok_or_else(|| unreadable("trace", "of nobody"))?;
+            orphans.push((what, ExecutionId(id(row, 1)?)));
+        }
+        Ok(orphans)
     }
 
     pub(crate) fn waitpoints(&mut self, ask: &WaitpointPageAsk) -> Read<WaitpointPage> {

@@ -15,7 +15,7 @@ use ff_core::stream::Frame;
 use ff_core::suspension::Signal;
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use ff_store::{
-    Clock, Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written,
+    Clock, Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Trace, Written,
 };
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
@@ -255,6 +255,10 @@ impl Store for SqliteStore {
 
     fn frames(&self, ask: FramePageAsk) -> Soon<'_, Result<Vec<Frame>, StoreError>> {
         self.inner.readers.ask(move |reads| reads.frames(&ask))
+    }
+
+    fn orphans(&self, limit: usize) -> Soon<'_, Result<Vec<(Trace, ExecutionId)>, StoreError>> {
+        self.inner.readers.ask(move |reads| reads.orphans(limit))
     }
 
     fn waitpoints(&self, ask: WaitpointPageAsk) -> Soon<'_, Result<WaitpointPage, StoreError>> {

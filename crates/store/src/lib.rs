@@ -99,6 +99,32 @@ pub enum Written {
     Forgotten,
 }
 
+/// What is kept of an execution beside its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trace {
+    Frames,
+    Signals,
+    Steps,
+    Stream,
+}
+
+impl Trace {
+    pub const ALL: [Trace; 4] = [Trace::Frames, Trace::Signals, Trace::Steps, Trace::Stream];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Trace::Frames => "frames",
+            Trace::Signals => "signals",
+            Trace::Steps => "steps",
+            Trace::Stream => "stream",
+        }
+    }
+
+    pub fn from_word(word: &str) -> Option<Trace> {
+        Trace::ALL.into_iter().find(|it| it.word() == word)
+    }
+}
+
 /// Events of one partition in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventPage {
@@ -167,6 +193,10 @@ pub trait Store: Send + Sync + Debug {
 
     /// Frames of one attempt that are kept, in the order asked for.
     fn frames(&self, ask: FramePageAsk) -> Soon<'_, Result<Vec<Frame>, StoreError>>;
+
+    /// Executions that are not there and of which something is kept all the same: each once for each kind of trace,
+    /// at most `limit` of them, ordered by the word of the trace and then by id. It looks at everything that is kept.
+    fn orphans(&self, limit: usize) -> Soon<'_, Result<Vec<(Trace, ExecutionId)>, StoreError>>;
 
     /// A page of open waitpoints of all partitions, in the order of their ids.
     fn waitpoints(&self, ask: WaitpointPageAsk) -> Soon<'_, Result<WaitpointPage, StoreError>>;

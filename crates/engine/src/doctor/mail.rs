@@ -4,6 +4,7 @@ use ff_core::agenda::{AgendaKey, Subject};
 use ff_core::execution::State;
 use ff_core::key::{Ask, Key};
 use ff_core::query::{Order, WaitpointFilter, WaitpointPageAsk};
+use ff_core::state::Reason;
 use ff_core::suspension::{Condition, Mailbox, WaitpointEntry};
 use ff_core::workspace::{Answer, waitpoint_entries};
 use ff_core::{Execution, ExecutionId, PartitionId};
@@ -47,9 +48,18 @@ fn stuck(execution: &Execution) -> Option<String> {
     if suspension.condition == Condition::Time && suspension.timeout_at.is_none() {
         return Some(format!("execution {id} is suspended until a time that it does not have"));
     }
-    let arrived = execution.mailbox().map_or(&[][..], |mailbox: &Mailbox| &mailbox.signals);
-    let met = suspension.condition.met_by(arrived).is_some();
-    met.then(|| format!("execution {id} is suspended although what it waits for is there"))
+    let none = Mailbox::default();
+    let mailbox = execution.mailbox().unwrap_or(&none);
+    if suspension.condition.met_by(&mailbox.signals).is_some() {
+        return Some(format!("execution {id} is suspended although what it waits for is there"));
+    }
+    // What was escalated waits for an operator, whatever else it waited for.
+    if suspension.reason != Reason::OperatorReview && !suspension.condition.can_be_met(mailbox) {
+        let problem =
+            "waits for what cannot come any more: a waitpoint that is closed or missing, or a child";
+        return Some(format!("execution {id} {problem} that it does not have"));
+    }
+    None
 }
 
 async fn streams(
@@ -78,6 +88,13 @@ async fn streams(
         }
     }
     Ok(())
+}
+
+/// What is kept of executions that are not there.
+pub(super) async fn of_nobody(store: &dyn Store) -> Result<Vec<String>, StoreError> {
+    let orphans = store.orphans(PAGE).await?;
+    let told = orphans.iter().map(|(what, id)| format!("{} of {id}, which is not there", what.word()));
+    Ok(told.collect())
 }
 
 /// All open waitpoints as the store lists them.

@@ -13,7 +13,9 @@ use ff_core::step::Step;
 use ff_core::stream::Frame;
 use ff_core::suspension::Signal;
 use ff_core::{PartitionId, ServerId};
-use ff_store::{Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written};
+use ff_store::{
+    Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Trace, Written,
+};
 use flowfabric::{ExecutionId, Ms, Payload};
 
 #[derive(Debug)]
@@ -73,6 +75,10 @@ impl Store for Measured {
 
     fn frames(&self, ask: FramePageAsk) -> Soon<'_, Result<Vec<Frame>, StoreError>> {
         self.store.frames(ask)
+    }
+
+    fn orphans(&self, limit: usize) -> Soon<'_, Result<Vec<(Trace, ExecutionId)>, StoreError>> {
+        self.store.orphans(limit)
     }
 
     fn waitpoints(&self, ask: WaitpointPageAsk) -> Soon<'_, Result<WaitpointPage, StoreError>> {

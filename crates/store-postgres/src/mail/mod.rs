@@ -4,4 +4,4 @@ mod columns;
 mod reads;
 
 pub(crate) use columns::MailColumns;
-pub(crate) use reads::{frames, signals, steps, waitpoints};
+pub(crate) use reads::{frames, orphans, signals, steps, waitpoints};

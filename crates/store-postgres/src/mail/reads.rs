@@ -9,6 +9,7 @@ use ff_core::step::{Step, StepKey, StepKind};
 use ff_core::stream::{Frame, FrameMode};
 use ff_core::suspension::{Digest, Signal, WaitpointEntry, WaitpointId};
 use ff_core::{ExecutionId, Kind, Namespace};
+use ff_store::Trace;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
@@ -92,6 +93,19 @@ pub(crate) async fn frames(client: &Client, ask: &FramePageAsk) -> Read<Vec<Fram
         })
     };
     rows.iter().map(frame).collect()
+}
+
+/// What is kept of executions that are not there. A plain statement: it looks at whole tables once, for which the
+/// planner's own choice is the right one.
+pub(crate) async fn orphans(client: &Client, limit: usize) -> Read<Vec<(Trace, ExecutionId)>> {
+    let limit = int(limit as u64);
+    let params: [Param<'_>; 1] = [(&limit, Type::INT8)];
+    let rows = client.query_typed(include_str!("../../sql/orphans.sql"), &params).await?;
+    let orphan = |row: &Row| {
+        let what = Trace::from_word(column(row, 0)?).ok_or_else(|| unreadable("trace", "of nobody"))?;
+        Ok((what, ExecutionId(column(row, 1)?)))
+    };
+    rows.iter().map(orphan).collect()
 }
 
 /// Reads stretches of open waitpoints until enough were found or looked at.

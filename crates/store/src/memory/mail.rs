@@ -13,6 +13,7 @@ use ff_core::stream::{Frame, Stream, Trim};
 use ff_core::suspension::{Signal, SigningKey, WaitpointEntry, WaitpointId};
 
 use super::partition::{Partition, put};
+use crate::Trace;
 
 /// Records of executions, by execution and then by a key of their own.
 type ByExecution<K, V> = BTreeMap<ExecutionId, BTreeMap<K, V>>;
@@ -78,6 +79,15 @@ impl Mail {
 
     pub(super) fn signal(&self, execution: ExecutionId, number: u32) -> Option<&Signal> {
         self.signals.get(&execution)?.get(&number)
+    }
+
+    /// Of whom there is something, by what it is.
+    pub(super) fn owners(&self) -> impl Iterator<Item = (Trace, ExecutionId)> {
+        let of = |what: Trace, ids: Vec<ExecutionId>| ids.into_iter().map(move |id| (what, id));
+        of(Trace::Frames, self.frames.keys().copied().collect())
+            .chain(of(Trace::Signals, self.signals.keys().copied().collect()))
+            .chain(of(Trace::Steps, self.steps.keys().copied().collect()))
+            .chain(of(Trace::Stream, self.streams.keys().copied().collect()))
     }
 
     /// The steps of one execution in the order of their numbers.

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::partition::Partition;
 use super::reads;
 use crate::commit::{Commit, Outcome};
-use crate::{EventPage, Loaded, Status, StoreError, StoreInfo, Written};
+use crate::{EventPage, Loaded, Status, StoreError, StoreInfo, Trace, Written};
 
 /// Every method does what its namesake of [`Store`](crate::Store) does; time is a parameter.
 ///
@@ -123,6 +123,14 @@ impl MemoryState {
 
     pub fn signals(&self, keys: &[(ExecutionId, u32)]) -> Vec<Option<Signal>> {
         keys.iter().map(|(id, number)| self.home(*id).mail.signal(*id, *number).cloned()).collect()
+    }
+
+    pub fn orphans(&self, limit: usize) -> Vec<(Trace, ExecutionId)> {
+        let kept = self.partitions().flat_map(|(_, it)| it.mail.owners());
+        let mut orphans: Vec<_> = kept.filter(|(_, id)| self.home(*id).execution(*id).is_none()).collect();
+        orphans.sort();
+        orphans.truncate(limit);
+        orphans
     }
 
     pub fn frames(&self, ask: &FramePageAsk) -> Vec<Frame> {

@@ -21,7 +21,9 @@ use uuid::Uuid;
 use super::faults::{Barrier, Faults};
 use super::state::MemoryState;
 use crate::commit::{Commit, Outcome};
-use crate::{Clock, EventPage, Loaded, Soon, Status, Store, StoreError, StoreInfo, SystemClock, Written};
+use crate::{
+    Clock, EventPage, Loaded, Soon, Status, Store, StoreError, StoreInfo, SystemClock, Trace, Written,
+};
 
 #[derive(Debug)]
 struct Shared {
@@ -199,6 +201,10 @@ impl Store for MemoryStore {
 
     fn frames(&self, ask: FramePageAsk) -> Soon<'_, Result<Vec<Frame>, StoreError>> {
         self.read(move |state| Ok(state.frames(&ask)))
+    }
+
+    fn orphans(&self, limit: usize) -> Soon<'_, Result<Vec<(Trace, ExecutionId)>, StoreError>> {
+        self.read(move |state| Ok(state.orphans(limit)))
     }
 
     fn waitpoints(&self, ask: WaitpointPageAsk) -> Soon<'_, Result<WaitpointPage, StoreError>> {

@@ -115,6 +115,7 @@ bugs! {
     PurgeLeavesFrames => a_purge_takes_signals_steps_and_output_along,
     /// What is removed with an execution takes what was made anew under its id along.
     PurgeAfterAdding => a_purge_takes_signals_steps_and_output_along,
+    FramesOfNobodyHidden => what_belongs_to_nobody_is_found,
     StreamNotRemoved => streams_read_back_and_go,
     StreamLosesItsSummary => streams_read_back_and_go,
     FramesOfAllAttempts => frames_come_in_both_orders_and_in_pages,

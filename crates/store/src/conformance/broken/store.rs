@@ -17,7 +17,8 @@ use super::super::stand::START;
 use super::{Bug, commits, mail, reads, turns};
 use crate::memory::MemoryState;
 use crate::{
-    Commit, EventPage, Loaded, MemoryStore, Outcome, Soon, Status, Store, StoreError, StoreInfo, Written,
+    Commit, EventPage, Loaded, MemoryStore, Outcome, Soon, Status, Store, StoreError, StoreInfo, Trace,
+    Written,
 };
 
 #[derive(Debug)]
@@ -206,6 +207,16 @@ impl Store for BrokenStore {
         Box::pin(async move {
             let frames = self.inner.frames(ask).await?;
             Ok(self.bug.map_or(frames, |bug| self.inner.inspect(|state| mail::frames(state, bug, ask))))
+        })
+    }
+
+    fn orphans(&self, limit: usize) -> Soon<'_, Result<Vec<(Trace, ExecutionId)>, StoreError>> {
+        Box::pin(async move {
+            let mut orphans = self.inner.orphans(limit).await?;
+            if self.has(Bug::FramesOfNobodyHidden) {
+                orphans.retain(|(what, _)| *what != Trace::Frames);
+            }
+            Ok(orphans)
         })
     }
 

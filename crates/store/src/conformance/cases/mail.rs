@@ -212,3 +212,28 @@ pub async fn a_purge_takes_signals_steps_and_output_along(stand: &mut Stand) -> 
 fn waitpoint_id(execution: ExecutionId, number: u32) -> ff_core::suspension::WaitpointId {
     ff_core::suspension::WaitpointId { execution, number }
 }
+
+pub async fn what_belongs_to_nobody_is_found(stand: &mut Stand) -> Check {
+    let mut want = Vec::new();
+    for partition in stand.each() {
+        let (owner, nobody) =
+            (samples::id(stand.partitions, partition, 1), samples::id(stand.partitions, partition, 2));
+        let desk = stand.desk(partition);
+        desk.put_execution(samples::ready(owner, START, 1), START);
+        for id in [owner, nobody] {
+            (1..=2).for_each(|number| desk.put_signal(mail_samples::signal(id, number)));
+            desk.put_step(mail_samples::step(id, "a", 1, 1));
+            desk.put_stream(ff_core::stream::Stream::new(id, 1));
+            (1..=2).for_each(|number| desk.put_frame(mail_samples::frame(id, 1, number)));
+        }
+        want.extend(crate::Trace::ALL.map(|what| (what, nobody)));
+        stand.flush(partition).await?;
+    }
+    want.sort();
+    let told = |error: crate::StoreError| error.to_string();
+    let found = stand.store.orphans(1_000).await.map_err(told)?;
+    ensure_eq!(found, want, "what is kept of executions that are not there");
+    let some = stand.store.orphans(3).await.map_err(told)?;
+    ensure_eq!(some, want[..3], "three of them");
+    Ok(())
+}

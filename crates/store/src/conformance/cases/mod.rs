@@ -86,6 +86,7 @@ macro_rules! for_each_conformance_case {
             mail::steps_read_back_in_order_and_are_replaced,
             mail::changes_of_streams_and_keys_are_told,
             mail::a_purge_takes_signals_steps_and_output_along,
+            mail::what_belongs_to_nobody_is_found,
             registry::records_of_the_registry_read_back_and_go,
             registry::records_of_a_kind_come_in_the_order_of_their_ids,
             output::streams_read_back_and_go,
