@@ -1,5 +1,6 @@
 //! The engine itself, with its driver, batches and cache, on every store at once: one list of commands, on one clock that
-//! the test moves, is answered alike and ends in the same state.
+//! the test moves, is answered alike and ends in the same state. Flows that join, grow and are cancelled are part of it,
+//! with what their members are given.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,11 +8,13 @@ use std::time::Duration;
 
 use ff_core::class::Capabilities;
 use ff_core::commands::{
-    Cancel, Complete, Create, Fail, Hold, Poll, RegisterWorker, Release, Remove, Replay, SetPriority, Unhold,
-    When,
+    AddNodes, Cancel, CancelFlow, Complete, Create, CreateFlow, Expand, Fail, Hold, NewChild, NewEdge,
+    NewNode, Poll, RegisterWorker, Release, Remove, Replay, Seal, SetPriority, Unhold, When,
 };
 use ff_core::execution::Fence;
-use ff_core::{Command, InstanceId, Route};
+use ff_core::flow::{CancelPolicy, Join, On, OnSatisfied};
+use ff_core::tags::Tags;
+use ff_core::{Command, FlowId, InstanceId, Namespace, Route};
 use ff_engine::{Engine, EngineConfig, Failure};
 use ff_scratch::{Database, test_postgres};
 use ff_store::conformance::Dump;
@@ -21,7 +24,7 @@ use ff_store_sqlite::SqliteStore;
 use flowfabric::{Backoff, ExecutionId, Jitter, Kind, LaneName, Ms, Payload, Policy, TaskError, WorkerName};
 
 const START: Ms = 1_800_000_000_000;
-const STEPS: usize = 250;
+const STEPS: usize = 300;
 /// The worker lives longer than the program.
 const TTL_MS: Ms = 3_600_000;
 
@@ -71,6 +74,8 @@ struct Race {
     dice: Dice,
     ids: Vec<ExecutionId>,
     fences: Vec<Fence>,
+    /// Flows with their members.
+    flows: Vec<(FlowId, Vec<ExecutionId>)>,
 }
 
 impl Race {
@@ -81,7 +86,7 @@ impl Race {
             let engine = Engine::start(store.clone(), config).await.unwrap();
             sides.push(Side { name, store, engine });
         }
-        Race { clock, sides, dice: Dice(seed), ids: Vec::new(), fences: Vec::new() }
+        Race { clock, sides, dice: Dice(seed), ids: Vec::new(), fences: Vec::new(), flows: Vec::new() }
     }
 
     async fn command(&self, command: impl Into<Command>) {
@@ -126,7 +131,108 @@ impl Race {
         create
     }
 
+    fn flow_id(&mut self) -> FlowId {
+        FlowId::from_parts(self.clock.now(), Route(0), self.dice.roll())
+    }
+
+    /// A node whose name another node may have.
+    fn node(&mut self) -> NewNode {
+        let create = Create { idempotency_key: None, deadline: None, ..self.create() };
+        // Most of what is asked by id is about executions of their own, because there is more that they allow.
+        if self.dice.below(3) > 0 {
+            self.ids.pop();
+        }
+        let name = (self.dice.below(2) == 0).then(|| format!("n{}", self.dice.below(40)).parse().unwrap());
+        NewNode { name, ..NewNode::new(create) }
+    }
+
+    /// A few nodes, each with edges from nodes that are there or come before it.
+    fn parts(&mut self, members: &[ExecutionId]) -> (Vec<NewNode>, Vec<NewEdge>) {
+        let (mut nodes, mut edges) = (Vec::<NewNode>::new(), Vec::new());
+        let mut known = members.to_vec();
+        for _ in 0..2 + self.dice.below(4) {
+            let mut node = self.node();
+            let id = node.create.id;
+            let mut upstreams: Vec<_> =
+                (0..self.dice.below(4)).filter_map(|_| self.dice.pick(&known)).collect();
+            upstreams.sort();
+            upstreams.dedup();
+            for upstream in &upstreams {
+                let on = [On::Success, On::Success, On::Failure, On::Always][self.dice.below(4) as usize];
+                let field = (self.dice.below(2) == 0).then(|| "given".parse().unwrap());
+                edges.push(NewEdge { on, field, ..NewEdge::new(*upstream, id) });
+            }
+            let on_satisfied =
+                [OnSatisfied::CancelRemaining, OnSatisfied::LetRun][self.dice.below(2) as usize];
+            node.join = match (self.dice.below(3), upstreams.len() as u32) {
+                (0, _) | (_, 0) => Join::AllOf,
+                (1, _) => Join::AnyOf { on_satisfied },
+                (_, total) => Join::Quorum { k: 1 + self.dice.below(u64::from(total)) as u32, on_satisfied },
+            };
+            if self.dice.below(6) == 0 {
+                let (id, kind) = (self.flow_id(), Kind::parse("inner").unwrap());
+                let nodes = vec![self.node(), self.node()];
+                let edges = vec![NewEdge::new(nodes[0].create.id, nodes[1].create.id)];
+                let child = NewChild { id, kind, tags: Tags::default(), nodes, edges, sealed: true };
+                node.child = Some(Box::new(child));
+            }
+            known.push(id);
+            nodes.push(node);
+        }
+        (nodes, edges)
+    }
+
+    async fn step_of_flows(&mut self) {
+        let (actor, cause): (Box<str>, Box<str>) = ("ada".into(), "because".into());
+        let recent = self.flows.len().saturating_sub(3);
+        let at = recent + self.dice.below((self.flows.len() - recent).max(1) as u64) as usize;
+        let known = self.flows.get(at).cloned();
+        match (self.dice.below(8), known) {
+            (0..=2, _) | (_, None) => {
+                let id = self.flow_id();
+                let (nodes, edges) = self.parts(&[]);
+                self.flows.push((id, nodes.iter().map(|node| node.create.id).collect()));
+                let (namespace, kind) = (Namespace::default(), Kind::parse("nightly").unwrap());
+                let sealed = self.dice.below(2) == 0;
+                let tags = Tags::default();
+                self.command(CreateFlow {
+                    id,
+                    fresh: false,
+                    namespace,
+                    kind,
+                    tags,
+                    nodes,
+                    edges,
+                    sealed,
+                    actor,
+                })
+                .await;
+            }
+            (3 | 4, Some((flow, members))) => {
+                let (nodes, edges) = self.parts(&members);
+                self.flows[at].1.extend(nodes.iter().map(|node| node.create.id));
+                self.command(AddNodes { flow, expected_revision: None, nodes, edges, actor }).await;
+            }
+            (5, Some((flow, _))) => {
+                self.command(Seal { flow, node: None, expected_revision: None, actor, cause }).await;
+            }
+            (6, Some((flow, _))) => {
+                let policy = CancelPolicy::ALL[self.dice.below(3) as usize];
+                self.command(CancelFlow { flow, policy, members_after: 0, actor, cause }).await;
+            }
+            (_, Some(_)) => {
+                let Some(fence) = self.dice.pick(&self.fences) else { return };
+                let (nodes, edges) = self.parts(&[fence.execution]);
+                let result = Some(Payload::json("2"));
+                self.command(Expand { fence, result, nodes, edges }).await;
+            }
+        }
+    }
+
     async fn step(&mut self, poll: &Arc<Poll>) {
+        if self.dice.below(6) == 0 {
+            return self.step_of_flows().await;
+        }
         let (actor, cause): (Box<str>, Box<str>) = ("ada".into(), "because".into());
         let (execution, fence) = (self.dice.pick(&self.ids), self.dice.pick(&self.fences));
         match (self.dice.below(15), execution, fence) {
@@ -149,9 +255,13 @@ impl Race {
             }
             (10, Some(execution), _) => self.command(Hold { execution, actor, cause }).await,
             (11, Some(execution), _) => self.command(Unhold { execution, actor, cause }).await,
-            (12, Some(execution), _) => match self.dice.below(3) {
+            (12, Some(execution), _) => match self.dice.below(4) {
                 0 => self.command(Replay { execution, actor, cause }).await,
-                1 => self.command(Remove { execution, actor, cause }).await,
+                1 | 2 => {
+                    // Of those that are older more have ended.
+                    let any = self.dice.below(self.ids.len() as u64) as usize;
+                    self.command(Remove { execution: self.ids[any], actor, cause }).await;
+                }
                 _ => self.command(SetPriority { execution, priority: 9, actor, cause }).await,
             },
             _ => {
@@ -223,11 +333,14 @@ async fn run(seed: u64) -> BTreeSet<&'static str> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_engine_does_the_same_on_every_store() {
     let mut words = BTreeSet::new();
-    for seed in 1..=3 {
+    for seed in 1..=4 {
         words.extend(run(seed).await);
     }
-    for word in ["completed", "retried", "cancelled", "held", "lease_expired", "woken", "expired", "removed"]
-    {
+    let ordinary =
+        ["completed", "retried", "cancelled", "held", "lease_expired", "woken", "expired", "removed"];
+    let of_flows =
+        ["flow_created", "flow_grown", "flow_sealed", "flow_cancel_requested", "flow_ended", "skipped"];
+    for word in ordinary.iter().chain(&of_flows) {
         assert!(words.contains(word), "{word} never happened: {words:?}");
     }
 }
