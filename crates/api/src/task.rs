@@ -135,22 +135,31 @@ impl From<Fail> for Failing {
 }
 
 request! {
-    /// A task to be tried again later without spending an attempt.
+    /// A task to be tried again later without spending an attempt: after some time, or at a time of the server's clock.
+    /// One of the two is given.
     pub struct Delaying {
         pub lease: Lease,
-        pub delay_ms: Span,
+        pub delay_ms: Option<Span>,
+        pub until: Option<Time>,
+        /// A step to record the time under at which it goes on: its result is `{"until": …}`, in milliseconds.
+        pub step: Option<StepDoc>,
     }
 }
 
-impl From<Delaying> for Delay {
-    fn from(it: Delaying) -> Delay {
-        Delay { fence: it.lease.into(), delay_ms: it.delay_ms.0 }
+impl Delaying {
+    pub fn command(self) -> Result<Delay, Invalid> {
+        let Some(until) = when(("until", self.until), ("delay_ms", self.delay_ms))? else {
+            return Err(Invalid::new("delay_ms", "is missing; give a length, or a time as until"));
+        };
+        let step = self.step.as_ref().map(StepDoc::place).transpose()?;
+        Ok(Delay { fence: self.lease.into(), until, step })
     }
 }
 
 impl From<Delay> for Delaying {
     fn from(it: Delay) -> Delaying {
-        Delaying { lease: it.fence.into(), delay_ms: Span(it.delay_ms) }
+        let (until, delay_ms) = time::split(Some(it.until));
+        Delaying { lease: it.fence.into(), delay_ms, until, step: it.step.map(Into::into) }
     }
 }
 
@@ -561,6 +570,8 @@ answer! {
         pub lane: String,
         pub input: Option<Json>,
         pub input_encoded: Option<Encoded>,
+        /// When it was claimed, on the clock that recorded sleeps are told by.
+        pub claimed_at: Option<Time>,
         /// How long the lease lasts unless it is renewed, from when the claim was sent.
         pub lease_ms: i64,
         /// How long this attempt may run.
@@ -595,6 +606,7 @@ impl Task {
             lane: spec.lane.to_string(),
             input,
             input_encoded,
+            claimed_at: execution.lease().map(|lease| Time(lease.acquired_at)),
             lease_ms: spec.policy.lease_ms,
             attempt_timeout_ms: spec.policy.attempt_timeout_ms,
             attempts_max: spec.policy.max_attempts,

@@ -368,6 +368,12 @@ impl Execution {
         self.spec.member.as_ref().and_then(|member| member.name.as_ref())
     }
 
+    /// Whether it has ended with a result of its own or that of the flow it stands for.
+    pub fn has_result(&self) -> bool {
+        let of_flow = |end: &End| self.child_flow().is_some() && end.state == PublicState::Completed;
+        self.end().is_some_and(|end| end.result_bytes.is_some() || of_flow(end))
+    }
+
     /// The flow it stands for, if it is a child flow.
     pub fn child_flow(&self) -> Option<FlowId> {
         self.spec.member.as_ref().and_then(|member| member.child)

@@ -7,24 +7,30 @@ use crate::agenda::AgendaKey;
 use crate::class::Class;
 use crate::flow::{EdgeKey, ListKey};
 use crate::id::{ExecutionId, FlowId, InstanceId};
-use crate::name::{LaneName, Namespace};
+use crate::name::{LaneName, Namespace, NodeName};
 use crate::ready::Place;
 use crate::registry::RecordKind;
 
-/// An idempotency key within its namespace.
+/// An idempotency key within its namespace, or the name of a node in its flow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DedupKey {
     pub namespace: Namespace,
     pub key: Box<str>,
 }
 
-/// Keys of signals are kept beside those of submissions, under a prefix that none of those has.
+/// Keys of signals and names of nodes are kept beside those of submissions, under prefixes that none of those has.
 const OF_SIGNAL: &str = "\u{1}signal/";
+const OF_NODE: &str = "\u{1}node/";
 
 impl DedupKey {
     /// The key of a signal to an execution.
     pub fn of_signal(namespace: Namespace, execution: ExecutionId, key: &str) -> DedupKey {
         DedupKey { namespace, key: format!("{OF_SIGNAL}{execution}/{key}").into_boxed_str() }
+    }
+
+    /// The name of a node in its flow. It goes with its node.
+    pub fn of_node(namespace: Namespace, flow: FlowId, name: &NodeName) -> DedupKey {
+        DedupKey { namespace, key: format!("{OF_NODE}{flow}/{}", name.as_str()).into_boxed_str() }
     }
 
     /// Whether it is the key of a signal. Such a key may outlive its execution by the rest of its day.
@@ -37,6 +43,7 @@ impl DedupKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dedup {
     pub execution: ExecutionId,
+    /// `Ms::MAX`: it stays until its execution goes.
     pub expires_at: Ms,
 }
 

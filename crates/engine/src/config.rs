@@ -60,7 +60,8 @@ pub struct MachineConfig {
     /// How many commands may wait for one partition.
     pub queue_max: usize,
     pub queue_bytes_max: usize,
-    /// How many executions are cached per partition.
+    /// How many executions are cached per partition. Those that are suspended or put off are a quarter of that in
+    /// all partitions together.
     pub cache_max: usize,
     /// How many entries a refill of a ready or agenda window asks for.
     pub window: usize,

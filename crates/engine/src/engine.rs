@@ -306,7 +306,16 @@ impl Engine {
 
     pub async fn payload(&self, id: ExecutionId, slot: Slot) -> Result<Option<Payload>, Failure> {
         let keys = vec![PayloadKey { execution: id, slot }];
-        Ok(self.inner.store.payloads(keys).await.map_err(unavailable)?.pop().flatten())
+        let found = self.inner.store.payloads(keys).await.map_err(unavailable)?.pop().flatten();
+        if found.is_some() || slot != Slot::Result {
+            return Ok(found);
+        }
+        // A node that is a flow has no result of its own: what it gives is its flow's.
+        let node = self.get(id).await?.filter(|it| it.has_result());
+        match node.and_then(|it| it.child_flow()) {
+            Some(child) => Ok(Some(self.flow_result(child).await?)),
+            None => Ok(None),
+        }
     }
 
     /// Payloads in the order asked for; `None` where there is none.
@@ -426,8 +435,7 @@ impl Engine {
 
     /// An end that was noticed through a record only lacks the result; read it.
     async fn with_result(&self, ended: Ended) -> Result<Ended, Failure> {
-        let has_result = ended.execution.end().is_some_and(|end| end.result_bytes.is_some());
-        if ended.result.is_some() || !has_result {
+        if ended.result.is_some() || !ended.execution.has_result() {
             return Ok(ended);
         }
         let result = self.payload(ended.execution.id, Slot::Result).await?;

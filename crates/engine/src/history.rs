@@ -19,7 +19,7 @@ fn resumption(execution: &Execution) -> Option<&Resumption> {
 
 /// The signals that a recorded wait has ended with.
 fn signals_of(step: &Step) -> Vec<u32> {
-    if !matches!(step.kind, StepKind::Wait | StepKind::Child) {
+    if step.kind != StepKind::Wait {
         return Vec::new();
     }
     serde_json::from_slice::<Resumption>(&step.result.bytes).map(|it| it.signals).unwrap_or_default()

@@ -117,13 +117,17 @@ pub struct Tail {
 impl Engine {
     /// Follows the output of an execution from a place on: from its beginning if it is not given.
     pub async fn tail(&self, execution: ExecutionId, after: Option<Place>) -> Result<Tail, Failure> {
-        if self.get(execution).await?.is_none() {
+        let Some(record) = self.get(execution).await? else {
             let id = execution.to_string();
             return Err(Rejection::NotFound { what: "execution".into(), id }.into());
+        };
+        let place = after.unwrap_or(Place { attempt: 1, number: 0 });
+        // The one after the newest is the next that will begin.
+        if place.attempt == 0 || place.attempt > record.attempt_number().saturating_add(1) {
+            return Err(no_attempt(execution, place.attempt));
         }
         let notify = self.shared().tails.enter(execution);
         self.shared().subscribers.fetch_add(1, Ordering::SeqCst);
-        let place = after.unwrap_or(Place { attempt: 1, number: 0 });
         // Other processes' commits are looked for while somebody waits.
         self.nudge().await;
         Ok(Tail { engine: self.clone(), execution, notify, place, buffer: VecDeque::new(), over: false })
@@ -185,12 +189,10 @@ impl Tail {
                     let archived = self.engine.store().attempts(self.execution).await;
                     let archived = archived.map_err(crate::engine::unavailable)?;
                     let found = archived.iter().find(|it| it.number == attempt);
-                    // An attempt without a record has left nothing.
-                    Some(
-                        found
-                            .and_then(|it| it.end.as_ref())
-                            .map_or(AttemptOutcome::LeaseLost, |it| it.outcome),
-                    )
+                    let Some(end) = found.and_then(|it| it.end.as_ref()) else {
+                        return Err(no_attempt(self.execution, attempt));
+                    };
+                    Some(end.outcome)
                 }
                 None => None,
             };
@@ -208,6 +210,10 @@ impl Tail {
             changed.await;
         }
     }
+}
+
+fn no_attempt(execution: ExecutionId, attempt: u32) -> Failure {
+    Rejection::NotFound { what: "attempt".into(), id: format!("{attempt} of {execution}") }.into()
 }
 
 /// Whether a reader waits for what is not there yet.

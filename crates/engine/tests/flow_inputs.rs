@@ -5,8 +5,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ff_core::commands::{Complete, Create, CreateFlow, NewChild, NewEdge, NewNode, Poll, RegisterWorker};
+use ff_core::commands::{
+    Complete, Create, CreateFlow, NewChild, NewEdge, NewNode, Poll, RegisterWorker, Replay,
+};
 use ff_core::flow::{Join, OnSatisfied};
+use ff_core::payload::Slot;
 use ff_core::{ExecutionId, FlowId, Kind, LaneName, Payload, WorkerName};
 use ff_engine::{Engine, EngineConfig, Task};
 use ff_store::MemoryStore;
@@ -123,6 +126,58 @@ async fn one_name_on_several_edges_is_a_list_unless_one_is_enough() {
     stand.complete(&all, "2").await;
     let result = stand.engine.flow_result(stand.flow).await.unwrap();
     assert_eq!(&result.bytes[..], br#"{"all":2,"first":1}"#);
+}
+
+#[tokio::test]
+async fn a_quorum_of_one_gives_a_list_of_one_where_any_of_gives_the_result() {
+    let stand = stand().await;
+    let quorum = Join::Quorum { k: 1, on_satisfied: OnSatisfied::LetRun };
+    let (a, b) = (stand.node("a", "0"), stand.node("b", "0"));
+    let one = NewNode { join: quorum, ..stand.node("one", "null") };
+    let edges = vec![edge(a.create.id, &one, "parts"), edge(b.create.id, &one, "parts")];
+    stand.create(vec![a, b, one], edges).await;
+    let (task, _) = stand.take("a").await;
+    stand.complete(&task, "10").await;
+    let (rest, _) = stand.take("b").await;
+    let (task, given) = stand.take("one").await;
+    assert_eq!(given, r#"{"inputs":{"parts":[10]}}"#);
+    stand.complete(&rest, "20").await;
+    stand.complete(&task, "1").await;
+}
+
+#[tokio::test]
+async fn the_result_of_a_child_flow_stays_while_a_member_of_it_runs_again() {
+    let stand = stand().await;
+    let (inner, last) = (stand.node("inner", "1"), stand.node("last", "null"));
+    let (first_id, last_id) = (inner.create.id, last.create.id);
+    let child = NewChild {
+        id: stand.engine.new_child_id(NOW, stand.flow),
+        kind: Kind::parse("part").unwrap(),
+        tags: Default::default(),
+        nodes: vec![inner, last],
+        edges: vec![NewEdge::new(first_id, last_id)],
+        sealed: true,
+    };
+    let flow = child.id;
+    let node = NewNode { child: Some(Box::new(child)), ..stand.node("child", "null") };
+    let id = node.create.id;
+    stand.create(vec![node], vec![]).await;
+    for (kind, result) in [("inner", "8"), ("last", "9")] {
+        let (task, _) = stand.take(kind).await;
+        stand.complete(&task, result).await;
+    }
+    let told = async || {
+        let (of_flow, of_node) = (stand.engine.flow_result(flow), stand.engine.payload(id, Slot::Result));
+        (of_flow.await.unwrap(), of_node.await.unwrap())
+    };
+    assert_eq!(stand.engine.wait(id).await.unwrap().result, Some(Payload::json("9")));
+    assert_eq!(told().await, (Payload::json("9"), Some(Payload::json("9"))));
+    let (actor, cause) = ("ada".into(), "once more".into());
+    stand.engine.execute(Replay { execution: last_id, actor, cause }).await.unwrap();
+    let (task, _) = stand.take("last").await;
+    assert_eq!(told().await, (Payload::json("9"), None), "its node has not ended anew");
+    stand.complete(&task, "10").await;
+    assert_eq!(told().await, (Payload::json("10"), Some(Payload::json("10"))));
 }
 
 #[tokio::test]

@@ -151,11 +151,19 @@ async fn great_many(args: &Args, setting: &Setting, count: usize, report: &mut R
     let bar = bar("suspended", count as u64);
     let started = Instant::now();
     let crew = Crew::of(worker(&bed.fabric, args, None));
-    bed.fill(count, |_| Submission::new(KIND, &1), |_| {}).await?;
+    // What is in memory anyway, and what is cached up to its limit, is there after the first half.
+    let half = count / 2;
+    bed.fill(half, |_| Submission::new(KIND, &1), |_| {}).await?;
+    until(&bed, PublicState::Suspended, half).await?;
+    let before = rss_mib();
+    bed.fill(count - half, |_| Submission::new(KIND, &1), |_| {}).await?;
     until(&bed, PublicState::Suspended, count).await?;
     report.more.insert("suspended/s".to_owned(), rate(count, started.elapsed()));
     report.more.insert("suspended".to_owned(), count as f64);
+    report.more.insert("rss with half suspended, MiB".to_owned(), before);
     report.more.insert("rss with all suspended, MiB".to_owned(), rss_mib());
+    let grown = (rss_mib() - before) * 1_048_576.0 / (count - half).max(1) as f64;
+    report.more.insert("bytes resident for each of the second half".to_owned(), grown);
     let ids = ids(&bed, count).await?;
     let started = Instant::now();
     signal_all(&bed.fabric, ids).await?;

@@ -1,27 +1,43 @@
 //! Delay: the worker gives the lease back until a time; the same attempt goes on later under a new epoch.
 
-use super::Decision;
 use super::lifecycle::{Ending, end_attempt, finish_cancelled, holder};
+use super::mail::record;
+use super::suspend::check_step;
+use super::{Decision, When};
 use crate::Ms;
 use crate::event::Fact;
 use crate::execution::{Fence, How, State};
 use crate::limits::Limits;
+use crate::payload::Payload;
 use crate::policy::range;
 use crate::rejection::Rejection;
 use crate::reply::Reply;
 use crate::state::{AttemptOutcome, Reason};
+use crate::step::{StepKind, StepPlace};
 use crate::workspace::Workspace;
 
-/// The worker gives its lease back for a while and spends no attempt.
+/// The worker gives its lease back until a time and spends no attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delay {
     pub fence: Fence,
-    pub delay_ms: Ms,
+    /// A length counts from when it is decided here, on the store's clock; workers' clocks differ.
+    pub until: When,
+    /// The step under which the time is recorded at which it goes on, as `{"until": …}`.
+    pub step: Option<StepPlace>,
 }
 
 impl Delay {
+    /// A delay of some length that is not recorded.
+    pub fn new(fence: Fence, delay_ms: Ms) -> Delay {
+        Delay { fence, until: When::In(delay_ms), step: None }
+    }
+
     pub(super) fn validate(&self, limits: &Limits) -> Result<(), Rejection> {
-        Ok(range("delay_ms", self.delay_ms, 0, limits.horizon_ms_max)?)
+        match self.until {
+            When::In(ms) => range("delay_ms", ms, 0, limits.horizon_ms_max)?,
+            When::At(at) => range("until", at, 0, Ms::MAX / 4)?,
+        }
+        check_step(self.step.as_ref(), limits)
     }
 
     pub(super) fn decide(&self, ws: &mut Workspace, now: Ms) -> Decision {
@@ -40,7 +56,11 @@ impl Delay {
             ws.put_execution(execution, now);
             return Ok(Reply::LeaseEnded(How::Cancelled));
         }
-        let until = now.saturating_add(self.delay_ms);
+        let until = self.until.resolve(now);
+        if let Some(step) = &self.step {
+            let result = serde_json::json!({ "until": until }).to_string();
+            record(ws, &mut execution, now, step, StepKind::Sleep, now, Payload::json(result));
+        }
         let how = How::Delayed { until };
         execution.remember_ending(how);
         if let Some(attempt) = &mut execution.live.attempt {
@@ -57,7 +77,6 @@ impl Delay {
 
 #[cfg(test)]
 mod tests {
-    use super::super::When;
     use super::super::testing::*;
     use super::*;
 
@@ -79,6 +98,38 @@ mod tests {
         assert_eq!(live.attempt.as_ref().unwrap().progress.as_ref().unwrap().percent, Some(40));
         assert_eq!(bench.refused(complete(first)).code(), "already_ended");
         bench.ok(complete(second));
+    }
+
+    #[test]
+    fn what_a_sleep_records_is_the_time_of_the_store() {
+        use crate::name::StepName;
+        use crate::step::StepKey;
+        for memory in [Memory::Everything, Memory::Nothing] {
+            let mut bench = Bench::new();
+            bench.memory = memory;
+            let first = bench.active();
+            let until = bench.now + 60_000;
+            let name = StepName::parse("sleep").unwrap();
+            let place = StepPlace { key: StepKey { name, occurrence: 1 }, number: 1 };
+            let sleep = Delay { step: Some(place), ..Delay::new(first, 60_000) };
+            for _ in 0..2 {
+                assert_eq!(bench.ok(sleep.clone()), Reply::LeaseEnded(How::Delayed { until }));
+            }
+            let step = bench.store.steps.values().next().unwrap();
+            assert_eq!(
+                (step.kind, &step.result.bytes[..]),
+                (StepKind::Sleep, format!("{{\"until\":{until}}}").as_bytes())
+            );
+            // Woken before its time, the handler says until when and not how long.
+            bench.pass(60_000);
+            let second = bench.claim();
+            let at = bench.now + 7;
+            let again = Delay { fence: second, until: When::At(at), step: None };
+            assert_eq!(bench.ok(again), Reply::LeaseEnded(How::Delayed { until: at }));
+            let early = Delay { fence: second, until: When::At(-1), step: None };
+            let told = early.validate(&Limits::default()).unwrap_err().to_string();
+            assert!(told.contains("until is -1; allowed are 0 to"), "{told}");
+        }
     }
 
     #[test]

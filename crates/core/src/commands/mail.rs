@@ -167,8 +167,7 @@ pub(super) fn go_on(
     let resumption = Resumption { by, at: now, signals: signals.clone(), children: children.clone() };
     if let Some(step) = &suspension.step {
         let result = serde_json::to_vec(&resumption).unwrap_or_default();
-        let kind = if children.is_empty() { StepKind::Wait } else { StepKind::Child };
-        record(ws, execution, now, step, kind, suspension.since, Payload::json(result));
+        record(ws, execution, now, step, StepKind::Wait, suspension.since, Payload::json(result));
     }
     execution.mailbox_mut().resumption = Some(resumption);
     let condition = &suspension.condition;

@@ -194,7 +194,7 @@ pub fn token_is_good(execution: &Execution, key: Option<&SigningKey>, token: &To
         let closed = || mailbox.closed.iter().find(|it| it.number == number);
         open.or_else(|| closed().map(|it| (it.expires_at, it.digest)))
     });
-    let key = key.filter(|key| key.retires_at.is_none_or(|at| now < at));
+    let key = key.filter(|key| !key.is_retired(now));
     let (Some((expires_at, digest)), Some(key)) = (known, key) else { return false };
     let verified = claims(execution, number, expires_at, digest).verify(key, token);
     verified && expires_at.is_none_or(|at| now < at)

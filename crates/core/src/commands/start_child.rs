@@ -58,9 +58,7 @@ impl StartChild {
             return if own { Ok(reply) } else { Err(mismatch.into()) };
         }
         let mut execution = (*current).clone();
-        let mailbox = execution.mailbox_mut();
-        mailbox.children.push(child);
-        mailbox.started += 1;
+        execution.mailbox_mut().children.push(child);
         ws.emit(&execution, now, Fact::ChildStarted { child });
         if let Some(step) = &self.step {
             let result = serde_json::json!({ "child": child }).to_string();

@@ -1,5 +1,5 @@
-//! The sweep: ended executions and flows, idempotency keys, dead workers and events that are old enough are removed,
-//! some hundred at a time. One entry per partition walks ordered lists; nothing is scanned.
+//! The sweep: ended executions and flows, idempotency keys, dead workers, retired signing keys and events that are old
+//! enough are removed, some hundred at a time. One entry per partition walks ordered lists; nothing is scanned.
 
 use super::Decision;
 use super::flows::remove_members;
@@ -73,6 +73,9 @@ pub(super) fn sweep(ws: &mut Workspace, now: Ms) -> Decision {
         .map(|it| it.instance)
         .collect();
     old.into_iter().for_each(|instance| ws.purge_worker(instance));
+    // Tokens of a retired key are refused, and whoever still waits for one gets it under the newest key.
+    let retired: Vec<u32> = ws.signing_keys().filter(|it| it.is_retired(now)).map(|it| it.id).collect();
+    retired.into_iter().take(PER_STEP).for_each(|id| ws.drop_signing_key(id));
     if let Some(below) = page.events_below {
         ws.trim_events_below(below);
     }
@@ -229,6 +232,43 @@ mod tests {
         assert_eq!(bench.store.workers.len(), 1);
         bench.pass(1);
         assert_eq!(bench.store.workers.len(), 0);
+    }
+
+    #[test]
+    fn a_retired_signing_key_goes_when_its_grace_is_over_and_the_newest_stays() {
+        for memory in [Memory::Everything, Memory::Nothing] {
+            let mut bench = Bench::new();
+            bench.memory = memory;
+            bench.ok(rotate_key(1, 0));
+            bench.ok(rotate_key(2, 5_000));
+            bench.ok(rotate_key(3, 60_000));
+            let kept = |bench: &Bench| bench.store.signing_keys.keys().copied().collect::<Vec<_>>();
+            bench.pass(4_999);
+            assert_eq!(kept(&bench), [1, 2, 3]);
+            bench.pass(1);
+            assert_eq!(kept(&bench), [2, 3]);
+            bench.pass(60_000);
+            assert_eq!(kept(&bench), [3]);
+            let Reply::Key { key, .. } = bench.ok(rotate_key(4, 0)) else { panic!() };
+            assert_eq!(key.id, 4, "a number is not used again");
+        }
+    }
+
+    #[test]
+    fn the_copy_of_a_key_that_had_retired_when_it_arrived_goes_too() {
+        use crate::id::PartitionId;
+        let mut home = Bench::of(PartitionId(0), 2, crate::limits::Limits::default());
+        home.ok(rotate_key(1, 0));
+        home.ok(rotate_key(2, 5_000));
+        let sent: Vec<_> = home.messages().into_iter().filter_map(|it| it.message).collect();
+        let mut bench = Bench::of(PartitionId(1), 2, crate::limits::Limits::default());
+        bench.jump(60_000);
+        for (number, message) in (1..).zip(sent) {
+            bench.ok(super::super::Apply { from: PartitionId(0), number, message });
+        }
+        assert_eq!(bench.store.signing_keys.len(), 2);
+        bench.pass(1_000);
+        assert_eq!(bench.store.signing_keys.keys().copied().collect::<Vec<_>>(), [2]);
     }
 
     #[test]

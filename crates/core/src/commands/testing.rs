@@ -231,7 +231,7 @@ impl Bench {
         if self.checks == Checks::Last {
             self.store.apply(changes);
             (self.settled, self.known) = (number, self.store.log.len() as u64);
-            self.ws.evict(number, usize::MAX, usize::MAX / 4);
+            self.ws.evict(number, usize::MAX, usize::MAX, usize::MAX / 4);
             self.refill_agenda(1);
             return true;
         }
@@ -252,7 +252,7 @@ impl Bench {
             Memory::Nothing => (0, 1),
         };
         (self.settled, self.known) = (number, self.store.log.len() as u64);
-        self.ws.evict(number, executions, window);
+        self.ws.evict(number, executions, executions, window);
         self.refill_agenda(1);
         self.check_windows();
         true
@@ -521,7 +521,7 @@ pub(crate) fn fail_fatally(fence: Fence) -> Fail {
 }
 
 pub(crate) fn delay(fence: Fence, delay_ms: Ms) -> Delay {
-    Delay { fence, delay_ms }
+    Delay::new(fence, delay_ms)
 }
 
 pub(crate) fn release(fence: Fence) -> Release {

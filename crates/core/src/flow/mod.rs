@@ -4,6 +4,7 @@
 //! Each member is an ordinary execution that also has a [`Node`]; each dependency is an [`Edge`].
 
 mod edge;
+pub mod inputs;
 mod node;
 pub mod recount;
 
@@ -177,6 +178,9 @@ pub struct FlowLive {
     pub cancel: Option<FlowCancel>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walk: Option<Walk>,
+    /// The names of its nodes can be looked up one by one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub names_kept: bool,
     /// Until when the last of its members asks to be kept.
     #[serde(default, skip_serializing_if = "is_default")]
     pub keep_until: Ms,
@@ -213,6 +217,7 @@ impl Flow {
             moving_children: 0,
             cancel: None,
             walk: None,
+            names_kept: false,
             keep_until: 0,
             end: None,
             changed_at: spec.created_at,

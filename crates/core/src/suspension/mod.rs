@@ -93,8 +93,6 @@ pub struct Mailbox {
     /// Child executions that have not ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<ExecutionId>,
-    /// How many child executions were ever started.
-    pub started: u32,
 }
 
 impl Mailbox {
@@ -121,5 +119,17 @@ impl Mailbox {
     /// When the first open waitpoint expires.
     pub fn next_expiry(&self) -> Option<Ms> {
         self.waitpoints.iter().filter_map(|it| it.expires_at).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mailbox_with_a_field_that_is_not_kept_any_more_is_read() {
+        let stored = r#"{"opened":2,"received":3,"started":4}"#;
+        let mailbox: Mailbox = serde_json::from_str(stored).unwrap();
+        assert_eq!(mailbox, Mailbox { opened: 2, received: 3, ..Mailbox::default() });
     }
 }

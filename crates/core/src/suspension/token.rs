@@ -27,6 +27,13 @@ pub struct SigningKey {
     pub revision: u64,
 }
 
+impl SigningKey {
+    /// Whether tokens signed with it are refused, so that nothing needs it any more.
+    pub fn is_retired(&self, now: Ms) -> bool {
+        self.retires_at.is_some_and(|at| at <= now)
+    }
+}
+
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SigningKey { id, created_at, retires_at, revision, .. } = self;

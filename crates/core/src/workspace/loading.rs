@@ -81,6 +81,7 @@ impl Workspace {
     /// Forgets everything: it is not known what has changed. The partition must be opened again.
     pub fn forget_all(&mut self) {
         self.executions.clear();
+        self.resting.clear();
         self.dedup.clear();
         self.letters.clear();
         self.forget_registry();
@@ -100,10 +101,11 @@ impl Workspace {
     /// whose last change is committed (`settled` is the newest committed batch). Call it whenever a
     /// commit has landed: it also forgets which batches were not known to be stored, and until then each
     /// sweep plans another one for them.
-    pub fn evict(&mut self, settled: u64, executions_max: usize, window_max: usize) {
+    pub fn evict(&mut self, settled: u64, executions_max: usize, resting_max: usize, window_max: usize) {
         if self.sweep_page.is_none() {
             self.recent.settle(settled);
         }
+        self.evict_resting(settled, resting_max);
         if self.executions.len() > executions_max {
             self.executions.evict(settled, executions_max / 2, |it| it.is_over());
             self.ready.forget_empty();

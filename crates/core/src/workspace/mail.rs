@@ -95,6 +95,7 @@ impl Workspace {
     }
 
     pub fn put_signing_key(&mut self, key: SigningKey) {
+        key.retires_at.into_iter().for_each(|at| self.sweep_by(at));
         self.signing_keys.put(key.id, Some(Arc::new(key)), self.batch);
     }
 

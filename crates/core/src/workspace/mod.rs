@@ -17,6 +17,7 @@ mod messages;
 mod reading;
 mod recent;
 mod registry;
+mod resting;
 mod sequence;
 mod sweeping;
 pub mod table;
@@ -84,6 +85,8 @@ pub struct Workspace {
     header_at_batch: Header,
     header_at_command: Header,
     executions: Table<ExecutionId, Arc<Execution>>,
+    /// Those that rest, in the order in which they began to.
+    resting: VecDeque<ExecutionId>,
     dedup: Table<DedupKey, Dedup>,
     lanes: Table<LaneName, Arc<Lane>>,
     workers: Table<InstanceId, Arc<WorkerInstance>>,
@@ -126,6 +129,7 @@ impl Workspace {
             header_at_batch: Header::default(),
             header_at_command: Header::default(),
             executions: Table::default(),
+            resting: VecDeque::new(),
             dedup: Table::default(),
             lanes: Table::default(),
             workers: Table::default(),

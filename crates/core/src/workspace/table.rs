@@ -122,6 +122,18 @@ impl<K: Clone + Eq + Hash, V: Clone> Table<K, V> {
         self.rows.remove(key);
     }
 
+    /// Whether no batch after `settled` has changed it.
+    pub fn is_settled(&self, key: &K, settled: u64) -> bool {
+        self.rows.get(key).is_none_or(|row| row.batch <= settled)
+    }
+
+    /// Forgets a record that is known and such.
+    pub fn forget_if(&mut self, key: &K, such: impl Fn(&V) -> bool) {
+        if self.rows.get(key).and_then(|row| row.value.as_ref()).is_some_and(such) {
+            self.rows.remove(key);
+        }
+    }
+
     pub fn clear(&mut self) {
         self.rows.clear();
         self.touched.clear();

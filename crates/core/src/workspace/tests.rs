@@ -168,3 +168,43 @@ fn a_command_that_does_not_stand_leaves_everything_as_it_was() {
     assert_eq!(image(&bench), before);
     assert!(bench.ws.take_batch(bench.now).is_empty());
 }
+
+#[test]
+fn executions_that_rest_leave_memory_and_are_read_when_their_time_comes() {
+    let mut bench = Bench::new();
+    let mut fences = Vec::new();
+    for n in 0..300 {
+        let fence = bench.active();
+        match n % 2 {
+            0 => bench.ok(suspend(fence)),
+            _ => bench.ok(delay(fence, 5_000)),
+        };
+        fences.push(fence);
+    }
+    let settled = bench.ws.batch();
+    bench.ws.evict(settled, usize::MAX, 20, usize::MAX / 4);
+    assert!(bench.ws.cached_executions() <= 20, "{} are in memory", bench.ws.cached_executions());
+    assert!(fences.iter().rev().take(20).all(|it| bench.ws.is_cached(it.execution)), "the newest stay");
+    for fence in fences.iter().step_by(2) {
+        bench.ok(signal(fence.execution, "go"));
+    }
+    bench.pass(5_000);
+    let mut awake = Vec::new();
+    while awake.len() < fences.len() {
+        awake.push(bench.claim());
+    }
+    assert!(awake.iter().all(|it| (it.attempt, it.epoch) == (1, 2)));
+}
+
+#[test]
+fn an_execution_that_rests_and_is_not_stored_stays_in_memory() {
+    let mut bench = Bench::new();
+    bench.batch_size = 0;
+    let before = bench.ws.batch() - 1;
+    let fence = bench.active();
+    bench.ok(suspend(fence));
+    bench.ws.evict(before, usize::MAX, 0, usize::MAX / 4);
+    assert!(bench.ws.is_cached(fence.execution));
+    bench.commit();
+    assert_eq!(bench.state(fence.execution).0, "suspended");
+}

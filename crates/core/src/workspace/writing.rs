@@ -30,6 +30,7 @@ impl Workspace {
         let before = self.executions.put(id, Some(after.clone()), batch);
         derive(&mut self.ready, &mut self.agenda, &mut self.leases, before.as_deref(), Some(&after));
         derive_member(&mut self.graph, before.as_deref(), Some(&after));
+        self.note_rest(id, &after);
         let ended = after.spec.parent.is_some() && after.end().is_some();
         if ended && before.as_ref().is_none_or(|before| before.end().is_none()) {
             self.todo.push_back(Todo::ChildEnded(id));
@@ -50,7 +51,7 @@ impl Workspace {
     }
 
     pub fn put_dedup(&mut self, key: DedupKey, dedup: Option<Dedup>) {
-        if let Some(dedup) = &dedup {
+        if let Some(dedup) = dedup.as_ref().filter(|it| it.expires_at < Ms::MAX) {
             self.sweep_by(dedup.expires_at);
         }
         self.dedup.put(key, dedup, self.batch);

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use ff_core::commands::Release;
+use ff_core::flow::inputs::is_given_more;
 use ff_core::key::Key;
 use ff_core::payload::{PayloadKey, Slot};
 use ff_core::{Execution, ExecutionId, FlowId, Ms, PartitionId, Reply};
@@ -12,7 +13,7 @@ use ff_store::{Commit, Store, StoreError};
 
 use crate::failure::Failure;
 use crate::history::{add_history, has_history};
-use crate::inputs::{complete, has_more};
+use crate::inputs::complete;
 use crate::machine::{Input, News, Output, Ticket};
 
 use super::{Answered, Done, Driver, Ended, Group, LIVE_MAX, RECENT_MAX, Task, Waiter};
@@ -139,7 +140,7 @@ impl Driver {
                 None => missing.push(execution),
             }
         }
-        let more = |it: &Execution| has_more(it) || has_history(it);
+        let more = |it: &Execution| is_given_more(it) || has_history(it);
         if missing.is_empty() && !tasks.iter().any(|task| more(&task.execution)) {
             return self.send_tasks(answer, tasks);
         }
@@ -284,7 +285,7 @@ async fn complete_tasks(
         let read = missing.into_iter().zip(store.payloads(keys).await?);
         tasks.extend(read.filter_map(|(execution, input)| Some(Task::new(execution, input?))));
     }
-    for task in tasks.iter_mut().filter(|task| has_more(&task.execution)) {
+    for task in tasks.iter_mut().filter(|task| is_given_more(&task.execution)) {
         task.input = complete(store, &task.execution, task.input.clone()).await?;
     }
     add_history(store, &mut tasks).await?;

@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use ff_core::Ms;
-use ff_core::commands::{Delay, Drift, RecordSteps};
+use ff_core::commands::{Delay, When};
 use ff_core::step::StepKind;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::journal::Call;
-use super::{new_step, read};
+use super::read;
 use crate::time::ms;
 use crate::{Context, TaskFailure};
 
 /// Shorter than this it is not worth giving the lease back.
 const SHORT_MS: Ms = 50;
 
-/// What a sleep records.
-#[derive(Serialize, Deserialize)]
+/// What a sleep records: when it is over, on the clock of the store.
+#[derive(Deserialize)]
 struct Until {
     until: Ms,
 }
@@ -47,25 +47,18 @@ impl Context {
             return Ok(());
         }
         let Call { place, recorded } = self.journal().call("sleep", StepKind::Sleep)?;
-        let now = self.fabric().wall();
-        let until = match recorded {
-            Some(step) => read::<Until>(step)?.until,
-            None => now.saturating_add(ms(time)),
-        };
-        let left = until - now;
-        if left < SHORT_MS {
-            self.pause(Duration::from_millis(left.max(0).unsigned_abs())).await;
-            return Ok(());
-        }
         let fence = self.running().fence();
-        let delay = Delay { fence, delay_ms: left };
-        let mut commands = Vec::with_capacity(2);
-        if recorded.is_none() {
-            let bytes = serde_json::to_vec(&Until { until })?;
-            let steps = vec![new_step(place, StepKind::Sleep, Duration::ZERO, bytes)];
-            commands.push(RecordSteps { fence, steps, drift: Drift::default() }.into());
-        }
-        commands.push(delay.into());
-        Err(self.park(commands).await)
+        let delay = match recorded {
+            None => Delay { step: Some(place), ..Delay::new(fence, ms(time)) },
+            Some(step) => {
+                let until = read::<Until>(step)?.until;
+                // No clock is looked at here: this worker's may be wrong. When it was claimed is the store's word.
+                if self.execution().lease().is_some_and(|lease| until <= lease.acquired_at) {
+                    return Ok(());
+                }
+                Delay { fence, until: When::At(until), step: None }
+            }
+        };
+        Err(self.park(vec![delay.into()]).await)
     }
 }

@@ -67,7 +67,12 @@ impl Expansion {
         let drawing = Drawing::new(fabric, flow);
         // Several nodes of a flow may add nodes of the same kind.
         let name = this.node_name().map_or_else(|| this.id.to_string(), |name| name.to_string());
-        drawing.sketch().set_prefix(format!("{name}/"));
+        // One that is replayed may add nodes once more.
+        let prefix = match this.live.series.number {
+            0 | 1 => format!("{name}/"),
+            series => format!("{name}#{series}/"),
+        };
+        drawing.sketch().set_prefix(prefix);
         Expansion { drawing, this: this.id }
     }
 

@@ -54,7 +54,9 @@ impl Deref for Growth {
 
 impl Growth {
     pub(super) fn new(fabric: &Fabric, flow: FlowId) -> Growth {
-        Growth { drawing: Drawing::new(fabric, flow), expected_revision: None, actor: "sdk".into() }
+        let drawing = Drawing::new(fabric, flow);
+        drawing.sketch().set_grows();
+        Growth { drawing, expected_revision: None, actor: "sdk".into() }
     }
 
     /// Refuses if the graph has another revision: somebody else has changed it meanwhile.

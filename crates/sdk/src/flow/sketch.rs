@@ -58,6 +58,8 @@ pub(super) struct Sketch {
     sent: bool,
     /// What names that nobody gave begin with.
     prefix: String,
+    /// Nodes of any name may be there already, so names that nobody gave end with a part of the node's id.
+    grows: bool,
 }
 
 /// A node with the edges that lead to it, ready to be sent.
@@ -95,6 +97,11 @@ impl Sketch {
     /// Names that nobody gives are to begin with this.
     pub fn set_prefix(&mut self, prefix: String) {
         self.prefix = prefix;
+    }
+
+    /// It is added to a flow whose names are not known here.
+    pub fn set_grows(&mut self) {
+        self.grows = true;
     }
 
     pub fn is_empty(&self) -> bool {
@@ -215,7 +222,7 @@ impl Sketch {
         Ok(plan)
     }
 
-    /// The names that were given, and for the rest the kind, with a number where that is taken.
+    /// The names that were given, and for the rest the kind, with something behind it where that is or may be taken.
     fn names(&self) -> Result<Vec<NodeName>, Error> {
         let mut taken = BTreeSet::new();
         for name in self.drafts.iter().filter_map(|draft| draft.name.as_deref()) {
@@ -228,6 +235,10 @@ impl Sketch {
         for draft in &self.drafts {
             let name = match &draft.name {
                 Some(name) => name.clone(),
+                None if self.grows => {
+                    let id = draft.id.to_string();
+                    format!("{}-{}", draft.kind, id.rsplit('-').next().unwrap_or(&id))
+                }
                 None => {
                     let kind = draft.kind.as_str();
                     let number = numbers.entry(kind).or_default();

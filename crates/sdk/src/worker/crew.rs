@@ -197,7 +197,7 @@ impl Crew {
                     }
                 }
             }
-            Ok(Outcome::Delay(delay)) => Delay { fence, delay_ms: ms(delay) }.into(),
+            Ok(Outcome::Delay(delay)) => Delay::new(fence, ms(delay)).into(),
             Err(failure) => {
                 let TaskFailure { error, retry_after } = failure.fitted(self.fabric.limits().error_bytes_max);
                 let retry_after_ms = retry_after.map(ms);

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ff_store::{Clock, MemoryStore, SystemClock};
 use flowfabric::{
-    Context, Error, EventFilter, Fact, Fatal, Retryable, Start, StepKind, Submission, TaskFailure, Worker,
+    Condition, Context, Error, EventFilter, Fact, Fatal, Options, Retryable, Start, StepKind, Submission,
+    TaskFailure, Worker,
 };
 use tokio::sync::oneshot;
 
 use crate::background::{fixed, reaches, start};
-use crate::ground::TestFabric;
+use crate::ground::{TestFabric, on_store};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -291,6 +293,58 @@ async fn a_sleep_holds_no_worker_and_is_passed_once_it_is_over() {
     assert_eq!(run.result::<(u32, u32)>().await.unwrap(), (1, 1));
     assert_eq!(done.counts(), counts(&[("called", 3), ("rested", 1)]));
     assert_eq!(run.attempts().await.unwrap().len(), 1, "a sleep spends nothing");
+    running.stop().await;
+}
+
+/// A clock that is wrong by so much.
+#[derive(Debug)]
+struct Off(i64);
+
+impl Clock for Off {
+    fn now(&self) -> i64 {
+        SystemClock.now() + self.0
+    }
+}
+
+#[tokio::test]
+async fn a_sleep_counts_on_the_clock_of_the_store_however_wrong_that_of_the_worker_is() {
+    const HOUR_MS: i64 = 3_600_000;
+    for off in [HOUR_MS, -HOUR_MS] {
+        let store = Arc::new(MemoryStore::with_clock(1, Arc::new(Off(off))));
+        let fabric = on_store(store, Options::new()).await.unwrap();
+        let running = start(Worker::new(&fabric).on("nap", |ctx: Context, (): ()| async move {
+            ctx.sleep(Duration::from_millis(60)).await?;
+            Ok(())
+        }));
+        let run = fabric.submit("nap", &()).await.unwrap();
+        run.result::<()>().await.unwrap();
+        let step = run.steps().await.unwrap().remove(0);
+        let recorded: serde_json::Value = serde_json::from_slice(&step.result.bytes).unwrap();
+        assert_eq!(recorded["until"], step.ended_at + 60, "from when the store was told");
+        let ahead = step.ended_at - SystemClock.now();
+        assert!((ahead - off).abs() < HOUR_MS / 2, "{ahead} ms from the clock of the worker");
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_suspension_can_wait_for_a_child_and_is_a_wait_like_any_other() {
+    let fabric = TestFabric::new().await;
+    let worker = Worker::new(&fabric).on("child", |_: Context, n: u32| async move { Ok(n + 1) }).on(
+        "parent",
+        |ctx: Context, n: u32| async move {
+            let child = ctx.start_child("child", &n).await?;
+            let either = Condition::AnyOf(vec![Condition::Child(child.id()), Condition::signal("stop")?]);
+            let resumed = ctx.suspend(either).await?;
+            let doubled: Vec<u32> = ctx.join(vec![child]).await?;
+            Ok((doubled[0], resumed.signals.len()))
+        },
+    );
+    let running = start(worker);
+    let run = fabric.submit("parent", &1).await.unwrap();
+    assert_eq!(run.result::<(u32, usize)>().await.unwrap(), (2, 0));
+    let kinds: Vec<_> = run.steps().await.unwrap().iter().map(|it| it.kind).collect();
+    assert_eq!(kinds, [StepKind::Child, StepKind::Wait, StepKind::Child]);
     running.stop().await;
 }
 

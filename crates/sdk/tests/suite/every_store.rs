@@ -83,22 +83,66 @@ async fn works(fabric: Fabric) {
     fabric.shutdown(Duration::from_secs(5)).await;
 }
 
-#[tokio::test]
-async fn an_order_is_approved_in_memory() {
-    works(connect("memory:?partitions=3").await.unwrap()).await;
+/// A node that is a flow: its result is that of its flow, for who comes after it and for who asks. Names stay unique.
+async fn a_flow_in_a_flow(fabric: &Fabric) {
+    let worker = Worker::new(fabric)
+        .on("add", |_: Context, input: serde_json::Value| async move {
+            let own = input["n"].as_u64().unwrap_or(0);
+            let given = input["inputs"].as_object().into_iter().flat_map(|it| it.values());
+            Ok(own + given.filter_map(|it| it.as_u64()).sum::<u64>())
+        })
+        .on("tell", |_: Context, input: serde_json::Value| async move { Ok(input["inputs"].clone()) });
+    let running = start(worker);
+    let flow = fabric.flow("outer").open();
+    let first = flow.node("add", &json!({ "n": 1 })).name("first");
+    let child = flow.child("inner");
+    let inner = child.node("add", &json!({ "n": 10 })).name("first");
+    child.node("add", &json!({ "n": 100 })).name("last").input("before", &inner);
+    let part = child.as_node().name("part").input("seed", &first);
+    let several = flow.child("several");
+    several.node("add", &json!({ "n": 3 })).name("three");
+    several.node("add", &json!({ "n": 4 })).name("four");
+    let ends = several.as_node().name("several");
+    let last = flow.node("tell", &()).name("last").input("part", &part).input("ends", &ends);
+    let run = flow.submit().await.unwrap();
+    for name in ["first", "part", "last"] {
+        let more = run.grow();
+        more.node("add", &()).name(name);
+        let told = more.submit().await.unwrap_err().to_string();
+        assert!(told.contains(&format!("nodes.name is {name:?} as that of")), "{told}");
+    }
+    run.seal().await.unwrap();
+    let want = json!({ "part": 111, "ends": { "three": 3, "four": 4 } });
+    assert_eq!(run.node(&last).result::<serde_json::Value>().await.unwrap(), want);
+    assert_eq!(run.node(&part).result::<u64>().await.unwrap(), 111);
+    assert_eq!(run.node(&ends).result::<serde_json::Value>().await.unwrap(), want["ends"]);
+    let kept = fabric.result(part.id()).await.unwrap().unwrap();
+    assert_eq!(&*kept.bytes, b"111");
+    running.stop().await;
 }
 
 #[tokio::test]
-async fn an_order_is_approved_on_sqlite() {
+async fn an_order_is_approved_and_a_flow_in_a_flow_runs_in_memory() {
+    let fabric = connect("memory:?partitions=3").await.unwrap();
+    a_flow_in_a_flow(&fabric).await;
+    works(fabric).await;
+}
+
+#[tokio::test]
+async fn an_order_is_approved_and_a_flow_in_a_flow_runs_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     for partitions in [1, 3] {
         let path = folder.path().join(format!("{partitions}.db"));
-        works(connect(&format!("sqlite:{}?partitions={partitions}", path.display())).await.unwrap()).await;
+        let fabric = connect(&format!("sqlite:{}?partitions={partitions}", path.display())).await.unwrap();
+        a_flow_in_a_flow(&fabric).await;
+        works(fabric).await;
     }
 }
 
 #[tokio::test]
-async fn an_order_is_approved_on_postgresql() {
+async fn an_order_is_approved_and_a_flow_in_a_flow_runs_on_postgresql() {
     let database = Database::create(&test_postgres().unwrap(), None).unwrap();
-    works(connect(&format!("{}?partitions=8", database.url())).await.unwrap()).await;
+    let fabric = connect(&format!("{}?partitions=8", database.url())).await.unwrap();
+    a_flow_in_a_flow(&fabric).await;
+    works(fabric).await;
 }

@@ -287,6 +287,42 @@ async fn a_flow_grows_until_it_is_sealed() {
 }
 
 #[tokio::test]
+async fn a_name_that_is_in_the_flow_is_refused_later_and_nodes_without_one_get_their_own() {
+    let fabric = TestFabric::new().await;
+    let flow = fabric.flow("names").open();
+    flow.node("ok", "a").name("a");
+    let run = flow.submit().await.unwrap();
+    let late = run.grow();
+    late.node("ok", "again").name("a");
+    let told = late.submit().await.unwrap_err().to_string();
+    assert!(told.contains(r#"nodes.name is "a" as that of"#), "{told}");
+    for _ in 0..2 {
+        let more = run.grow();
+        more.node("ok", "x");
+        more.node("ok", "y");
+        more.submit().await.unwrap();
+    }
+    assert_eq!(run.get().await.unwrap().live.nodes, 5, "and nothing of what was refused");
+}
+
+#[tokio::test]
+async fn a_member_that_is_replayed_adds_its_nodes_once_more() {
+    let fabric = TestFabric::new().await;
+    let worker = start(crew(&fabric).on("split", |ctx: Context, (): ()| async move {
+        ctx.expand()?.node("ok", "part");
+        Ok(())
+    }));
+    let flow = fabric.flow("again");
+    let split = flow.node("split", &());
+    let run = flow.submit().await.unwrap();
+    assert_eq!(run.wait().await.unwrap().state(), FlowState::Completed);
+    fabric.replay(split.id()).await.unwrap();
+    assert_eq!(run.wait().await.unwrap().state(), FlowState::Completed);
+    assert_eq!(run.get().await.unwrap().live.nodes, 3);
+    worker.stop().await;
+}
+
+#[tokio::test]
 async fn joining_two_nodes_of_a_flow_that_is_submitted_is_told() {
     let fabric = TestFabric::new().await;
     let flow = fabric.flow("late").open();

@@ -51,6 +51,15 @@ async fn what_is_emitted_is_read_in_order_and_closed_with_its_attempt() {
     // Whoever goes on from a place gets exactly the rest.
     assert_eq!(read(&run, Some("1:2".parse().unwrap())).await, wanted[2..]);
     assert_eq!(read(&run, Some("2:3".parse().unwrap())).await, wanted[7..]);
+    for missing in ["0:1", "4:0", "99:7"] {
+        let told = match run.tail(Some(missing.parse().unwrap())).await {
+            Ok(mut tail) => tail.next().await.unwrap_err(),
+            Err(error) => error,
+        };
+        assert_eq!(told.code(), "not_found", "{missing}: {told}");
+        let attempt = missing.split_once(':').unwrap().0;
+        assert!(told.to_string().contains(&format!("attempt {attempt} of {}", run.id())), "{told}");
+    }
     running.stop().await;
 }
 

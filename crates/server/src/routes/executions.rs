@@ -254,8 +254,8 @@ pub async fn result(
         Some(ended) => (ended.execution, ended.result),
         None => {
             let execution = app.execution(&caller, id).await?;
-            let has_result = execution.end().is_some_and(|end| end.result_bytes.is_some());
-            let result = if has_result { app.engine.payload(id, Slot::Result).await? } else { None };
+            let result =
+                if execution.has_result() { app.engine.payload(id, Slot::Result).await? } else { None };
             (execution, result)
         }
     };

@@ -13,7 +13,7 @@ use ff_api::task::{
 };
 use ff_api::time::Time;
 use ff_api::{Problem, record};
-use ff_core::commands::{Delay, Release, Report};
+use ff_core::commands::{Release, Report};
 use ff_core::rejection::Invalid;
 use ff_core::{Command, ExecutionId, Namespace, Rejection, Reply};
 
@@ -71,7 +71,7 @@ routes_of_tasks! {
     /// Report tasks as failed; they are tried again as their policy says.
     fail "/v1/tasks/fail" Failings |app, task: Failing| Ok(task.command(app.engine.random()).into());
     /// Put tasks off without spending an attempt.
-    delay "/v1/tasks/delay" Delayings |_app, task: Delaying| Ok(Delay::from(task).into());
+    delay "/v1/tasks/delay" Delayings |_app, task: Delaying| task.command().map(Command::from);
     /// Give tasks back without spending an attempt.
     release "/v1/tasks/release" Releasings |_app, task: Releasing| Ok(Release::from(task).into());
     /// Say how far tasks are.

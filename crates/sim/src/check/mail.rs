@@ -148,9 +148,13 @@ pub fn fits(
             });
             kept || history.was(*execution, since, |was| was.is_none())
         }
-        (Command::RotateKey(_), Reply::Key { key, .. }) => mirrors
-            .iter()
-            .all(|mirror| mirror.signing_keys.get(&key.id).is_some_and(|copy| copy.revision >= key.revision)),
+        (Command::RotateKey(_), Reply::Key { key, .. }) => mirrors.iter().all(|mirror| {
+            // Only one that a newer key has retired goes.
+            match mirror.signing_keys.get(&key.id) {
+                Some(copy) => copy.revision >= key.revision,
+                None => mirror.signing_keys.keys().any(|id| *id > key.id),
+            }
+        }),
         _ => return None,
     })
 }

@@ -110,9 +110,11 @@ fn check_dedup(mirror: &Mirror) -> Check {
 /// Whatever may be removed one day has a sweep that comes in time.
 fn check_sweep(mirror: &Mirror) -> Check {
     let ended = mirror.ended.first().map(|entry| entry.remove_at);
-    let keys = mirror.dedup.values().map(|dedup| dedup.expires_at).min();
+    let keys = mirror.dedup.values().map(|dedup| dedup.expires_at).filter(|at| *at < Ms::MAX).min();
+    let retired = mirror.signing_keys.values().filter_map(|key| key.retires_at).min();
     let flows = mirror.flows.values().filter_map(|flow| flow.live.end.as_ref()?.remove_at).min();
-    let Some(first) = ended.into_iter().chain(keys).chain(flows).min() else { return Ok(()) };
+    let firsts = ended.into_iter().chain(keys).chain(flows).chain(retired);
+    let Some(first) = firsts.min() else { return Ok(()) };
     let limit = first.max(mirror.header.now + SWEEP_SLACK_MS);
     let sweep_at = mirror.header.sweep_at;
     ensure!(sweep_at.is_some_and(|at| at <= limit), "the sweep at {sweep_at:?} comes too late for {first}");

@@ -106,5 +106,8 @@ fn new_child(rng: &mut Rng, profile: &Profile, ground: &Ground) -> NewChild {
 fn new_node(rng: &mut Rng, profile: &Profile, ground: &Ground) -> NewNode {
     let create = submission(rng, profile, ground.now);
     let id = ExecutionId::from_parts(ground.now, ground.route, rng.draw());
-    NewNode::new(Create { id, idempotency_key: None, ..create })
+    // Every other node has a name, which no other node has.
+    let bits = id.0.as_u64_pair().1;
+    let name = bits.is_multiple_of(2).then(|| format!("n{bits:016x}").parse().ok()).flatten();
+    NewNode { name, ..NewNode::new(Create { id, idempotency_key: None, ..create }) }
 }

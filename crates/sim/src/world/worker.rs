@@ -354,7 +354,7 @@ fn deed(rng: &mut Rng, fence: Fence, healthy: bool) -> Command {
             let retry_after_ms = rng.maybe(2_000, |rng| rng.range(0, 2_000));
             Fail { fence, error, retry_after_ms, seed: rng.draw() }.into()
         }
-        7 => Delay { fence, delay_ms: rng.range(0, 3_000) }.into(),
+        7 => Delay::new(fence, rng.range(0, 3_000)).into(),
         8 => Release { fence }.into(),
         _ => {
             let percent = Some(rng.range(0, 100) as u8);

@@ -72,6 +72,7 @@ pub fn flows(id: FlowId) -> Vec<Flow> {
         moving_children: 0,
         cancel: None,
         walk: None,
+        names_kept: false,
         keep_until: 0,
         end: None,
         changed_at: START,
@@ -87,6 +88,7 @@ pub fn flows(id: FlowId) -> Vec<Flow> {
         moving_children: 2,
         cancel: Some(FlowCancel { policy: CancelPolicy::CancelPending, by: cancellation() }),
         walk: Some(Walk { since: START + 3, after: 7, revive: true }),
+        names_kept: true,
         keep_until: START + 4,
         ..full.live
     };
@@ -124,6 +126,7 @@ pub fn ended_flow(id: FlowId, remove_at: Ms) -> Flow {
         moving_children: 0,
         cancel: None,
         walk: None,
+        names_kept: false,
         keep_until: 0,
         end: Some(FlowEnd { state: FlowState::Completed, at: START, remove_at: Some(remove_at) }),
         changed_at: START,

@@ -85,7 +85,6 @@ pub fn mailbox() -> Mailbox {
             children: vec![other(3)],
         }),
         children: vec![other(4), other(5)],
-        started: 4,
     }
 }
 

@@ -151,7 +151,7 @@ impl Program {
             6..=8 => self.claim()?,
             9 => commands::Complete { fence: self.fence(partition)?, result: self.result() }.into(),
             10 => self.fail(partition)?,
-            11 => commands::Delay { fence: self.fence(partition)?, delay_ms: self.ms(5_000) }.into(),
+            11 => commands::Delay::new(self.fence(partition)?, self.ms(5_000)).into(),
             12 => commands::Release { fence: self.fence(partition)? }.into(),
             13 => self.report(partition)?,
             14 => commands::Renew { fences: vec![self.fence(partition)?, self.fence(partition)?] }.into(),

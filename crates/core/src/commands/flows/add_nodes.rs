@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::extend::{Adder, NewEdge, NewNode, extend, validate};
 use super::settle::settle;
-use super::{check_revision, check_takes};
+use super::{check_revision, check_takes, names};
 use crate::Ms;
 use crate::commands::{Decision, check_text};
 use crate::event::Fact;
@@ -37,6 +37,7 @@ impl AddNodes {
         }
         check_takes(&flow)?;
         check_revision(&flow, self.expected_revision)?;
+        names::claim(ws, &mut flow, &self.nodes)?;
         extend(ws, now, &mut flow, &self.nodes, &self.edges, (Adder::Outside, &self.actor))?;
         flow.live.revision += 1;
         let (nodes, edges) = (self.nodes.len() as u64, self.edges.len() as u64);

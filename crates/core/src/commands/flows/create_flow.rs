@@ -6,6 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::child::NewChild;
 use super::extend::{Adder, NewEdge, NewNode, extend, validate};
+use super::names;
 use super::settle::settle;
 use crate::Ms;
 use crate::commands::{Decision, check_text};
@@ -110,6 +111,7 @@ pub(super) fn found(
 ) -> Result<(), Stop> {
     let by: Arc<str> = Arc::from(&*flow.spec.created_by);
     ws.begin_list(ListKey::Members(flow.id));
+    names::found(ws, &mut flow, nodes);
     ws.put_flow(flow.clone(), now);
     extend(ws, now, &mut flow, nodes, edges, (Adder::Outside, &by))?;
     let (kind, sealed) = (flow.spec.kind.clone(), flow.live.sealed);

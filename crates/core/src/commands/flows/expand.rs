@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::check_lives;
 use super::extend::{Adder, NewEdge, NewNode, extend, validate};
+use super::{check_lives, names};
 use crate::Ms;
 use crate::commands::{Complete, Decision};
 use crate::event::Fact;
@@ -52,6 +52,7 @@ impl Expand {
         };
         let mut flow = (**ws.require_flow(id)?).clone();
         check_lives(&flow)?;
+        names::claim(ws, &mut flow, &self.nodes)?;
         extend(ws, now, &mut flow, &self.nodes, &self.edges, (Adder::Member(current.id), &by))?;
         flow.live.revision += 1;
         let (nodes, edges) = (self.nodes.len() as u64, self.edges.len() as u64);

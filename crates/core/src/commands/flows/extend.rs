@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::child::{self, NewChild};
+use super::names;
 use super::order::make_room;
 use crate::Ms;
 use crate::commands::create::Create;
@@ -113,6 +114,7 @@ pub(super) fn validate(
             range("nodes.hedge.delay", *delay_ms, 0, limits.horizon_ms_max)?;
         }
     }
+    names::validate(nodes)?;
     let mut keys = FxHashSet::default();
     for edge in edges {
         let EdgeKey { upstream, downstream } = edge.key();

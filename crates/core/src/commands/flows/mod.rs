@@ -8,6 +8,7 @@ mod create_flow;
 mod expand;
 mod extend;
 mod group;
+mod names;
 mod order;
 mod seal;
 mod set_group_policy;

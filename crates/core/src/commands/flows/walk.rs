@@ -3,6 +3,7 @@
 use super::cancel_flow;
 use super::child::{is_revived, revive_member};
 use super::group::{is_undecided, unwanted_upstreams, withdraw};
+use super::names;
 use crate::Ms;
 use crate::commands::start_child::cancel_children;
 use crate::event::Fact;
@@ -163,6 +164,7 @@ fn remove_flow(ws: &mut Workspace, now: Ms, flow: &Flow, limit: usize) -> Result
     know_streams(ws, members.iter().map(|(_, id)| *id))?;
     // All that is missing is asked for at once.
     edges_from(ws, &members)?;
+    names::release(ws, flow, &members)?;
     let mut removed = 0;
     for (number, member) in &members {
         let child = ws.execution(*member)?.and_then(|it| it.child_flow());

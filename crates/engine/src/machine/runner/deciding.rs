@@ -27,6 +27,9 @@ pub(super) struct Served {
     withdrawn: bool,
 }
 
+/// Which part of a partition's cache those may take that rest, in all partitions together.
+const RESTING: usize = 4;
+
 impl Runner {
     pub fn turn(
         &mut self,
@@ -378,7 +381,9 @@ impl Runner {
     /// Gives back memory when nothing is being read.
     pub(super) fn tidy(&mut self) {
         if self.loads == 0 {
-            self.ws.evict(self.settled, self.config.cache_max, self.config.window);
+            // What rests in any partition shares a part of the room of one, so that memory does not grow with it.
+            let resting_max = self.config.cache_max / RESTING / usize::from(self.ws.partitions.max(1));
+            self.ws.evict(self.settled, self.config.cache_max, resting_max, self.config.window);
         }
     }
 }

@@ -235,3 +235,58 @@ fn tags_of_a_flow_are_set_and_removed_and_an_unknown_flow_is_not_found() {
     let ghost = FlowId::from_parts(play.bench.now, Route(0), 5);
     assert_eq!(play.refused(tag(ghost, &[("team", "red")])), "not_found");
 }
+
+#[test]
+fn a_name_is_there_once_in_a_flow_however_late_a_node_comes() {
+    for memory in [Memory::Everything, Memory::Nothing] {
+        let mut play = Play::new();
+        play.bench.memory = memory;
+        let mut twice = play.sketch("a b");
+        twice.nodes[1].name = twice.nodes[0].name.clone();
+        assert_eq!(play.refused(twice), "invalid");
+        play.create_open("a b");
+        let mut late = add_nodes(&mut play, "c d");
+        late.nodes[1].name = Some("b".parse().unwrap());
+        let before = (play.bench.store.dedup.len(), play.record().live.nodes);
+        let told = play.run(late.clone()).unwrap_err().to_string();
+        assert!(told.contains(r#"nodes.name is "b" as that of "#), "{told}");
+        assert_eq!((play.bench.store.dedup.len(), play.record().live.nodes), before, "nothing is left of it");
+        late.nodes[1].name = Some("d".parse().unwrap());
+        play.run(late.clone()).unwrap();
+        assert!(matches!(play.run(late), Ok(Reply::Flow { existing: true, .. })), "said again");
+        let mut none = add_nodes(&mut play, "e f");
+        none.nodes.iter_mut().for_each(|node| node.name = None);
+        play.run(none).unwrap();
+        let mut other = Play::on(play.bench);
+        other.flow = FlowId::from_parts(1, Route(0), 2_000_000);
+        other.create_open("b");
+        assert_eq!(other.record().live.nodes, 1, "another flow has names of its own");
+    }
+}
+
+#[test]
+fn a_name_is_looked_up_without_reading_the_nodes() {
+    let mut play = Play::new();
+    let names: Vec<String> = (0..50).map(|n| format!("n{n}")).collect();
+    play.create_open(&names.join(" "));
+    let command = add_nodes(&mut play, "late").into();
+    let bench = &mut play.bench;
+    bench.ws = crate::workspace::Workspace::new(bench.ws.partition, 1, bench.ws.limits.clone());
+    bench.ws.learn(bench.store.answer(&crate::key::Ask::Opening));
+    let mut asked = Vec::new();
+    while let Err(stop) = crate::commands::decide(&mut bench.ws, bench.now, &command) {
+        let crate::workspace::Stop::Need(asks) = stop else { panic!("{stop:?}") };
+        asks.iter().for_each(|ask| bench.ws.learn(bench.store.answer(ask)));
+        asked.extend(asks);
+    }
+    let node = play.ids["late"];
+    for ask in &asked {
+        use crate::key::{Ask, Key};
+        let few = match ask {
+            Ask::Record(Key::Flow(_) | Key::Dedup(_)) => true,
+            Ask::Record(Key::Execution(id)) => *id == node,
+            _ => false,
+        };
+        assert!(few, "{ask:?}");
+    }
+}

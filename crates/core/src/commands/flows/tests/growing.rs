@@ -59,3 +59,30 @@ fn a_member_of_no_flow_and_one_of_a_cancelled_flow_add_nothing() {
     play.complete("a");
     assert_eq!(play.flow_state(), FlowState::Cancelled);
 }
+
+#[test]
+fn a_member_cannot_use_a_name_of_its_flow_again() {
+    for memory in [Memory::Everything, Memory::Nothing] {
+        let mut play = Play::new();
+        play.bench.memory = memory;
+        play.create("split join split>join");
+        assert!(play.bench.store.dedup.is_empty(), "most flows never grow");
+        let mut command = expand(&mut play, "split", "x y split>x split>y x>join y>join");
+        command.nodes[1].name = Some("join".parse().unwrap());
+        let told = play.run(command.clone()).unwrap_err().to_string();
+        assert!(told.contains(r#"nodes.name is "join""#), "{told}");
+        assert!(play.bench.store.dedup.is_empty());
+        command.nodes[1].name = Some("y".parse().unwrap());
+        play.run(command).unwrap();
+        assert_eq!(play.bench.store.dedup.len(), 4);
+        let mut again = expand(&mut play, "x", "z x>z");
+        again.nodes[0].name = Some("y".parse().unwrap());
+        assert_eq!(play.refused(again.clone()), "invalid");
+        again.nodes[0].name = Some("z".parse().unwrap());
+        play.run(again).unwrap();
+        play.complete("y z join");
+        assert_eq!(play.flow_state(), FlowState::Completed);
+        play.bench.pass(8 * 24 * 3_600_000);
+        assert!(play.bench.store.dedup.is_empty() && play.bench.store.executions.is_empty());
+    }
+}
