@@ -1,5 +1,6 @@
 //! `cargo xtask`: the commands of this repository.
 
+mod contract;
 mod count;
 mod servers;
 mod steps;
@@ -9,12 +10,14 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test                 everything: format, lints, unit and conformance tests, the simulator for a
-                       minute, CLI snapshots, documentation examples; ends with 'N passed, M failed'.
+  test                 everything: format, lints, unit and conformance tests, the server against its OpenAPI
+                       document, the simulator for a minute, CLI snapshots, documentation examples; ends with
+                       'N passed, M failed'.
                        Starts a private PostgreSQL and PgBouncer, and installs them if they are missing
   test --quick         the same with five seconds of simulator
   with-postgres -- COMMAND
                        runs a command with a private PostgreSQL and PgBouncer for tests, which end with it
+  contract             the server against its OpenAPI document, by schemathesis
   sim [ARGS]           the simulator: --seconds N, --seed N, --seeds N, --bug NAME
   sim --differential [--seconds N | --seed N]
                        the same random programs on memory, SQLite and PostgreSQL
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         ["test"] => steps::test(60),
         ["test", "--quick"] => steps::test(5),
         ["with-postgres", "--", command @ ..] => servers::with_postgres(command),
+        ["contract"] => steps::contract(),
         ["sim", "--differential", rest @ ..] => steps::differential(rest),
         ["sim", rest @ ..] => steps::sim(rest),
         ["demo", rest @ ..] => steps::demo(rest),

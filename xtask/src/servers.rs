@@ -61,10 +61,15 @@ fn install_what_is_missing() -> Result<(), Error> {
         let found = Command::new("python3").arg("--version").output();
         found.map(drop).map_err(|error| Error::new(format!("python3 cannot be started: {error}")))
     };
+    let venv = || match Command::new("python3").args(["-c", "import venv, ensurepip"]).output() {
+        Ok(output) if output.status.success() => Ok(()),
+        _ => Err(Error::new("python3 cannot make virtual environments".to_owned())),
+    };
     let needed = [
         ("postgresql", Binaries::find().err()),
         ("pgbouncer", find_pgbouncer().err()),
         ("python3", python().err()),
+        ("python3-venv", venv().err()),
     ];
     let missing: Vec<&str> =
         needed.into_iter().filter_map(|(package, missing)| missing.map(|_| package)).collect();
@@ -77,12 +82,12 @@ fn install_what_is_missing() -> Result<(), Error> {
     }
     eprintln!("\n── installing {}", missing.join(" "));
     let installed = install(&missing);
-    let found = Binaries::find().and_then(|_| find_pgbouncer()).and_then(|_| python());
+    let found = Binaries::find().and_then(|_| find_pgbouncer()).and_then(|_| python()).and_then(|()| venv());
     found.map_err(|error| {
         let why = installed.err().map(|it| format!(" ({it})")).unwrap_or_default();
         Error::new(format!(
             "the tests need PostgreSQL, PgBouncer and Python: {error}. They could not be installed{why}; as root run \
-             `apt-get install postgresql pgbouncer python3` and try again"
+             `apt-get install postgresql pgbouncer python3 python3-venv` and try again"
         ))
     })
 }

@@ -4,24 +4,25 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
+use crate::contract;
 use crate::count::{self, Count};
 use crate::servers::Servers;
 
 /// What a step finds in its environment beside our own.
-type Variables<'a> = &'a [(&'static str, String)];
+pub(crate) type Variables<'a> = &'a [(&'static str, String)];
 
 /// How long the same programs are run on every store, or which one.
 const SECONDS: &str = "FLOWFABRIC_DIFFERENTIAL_SECONDS";
 const SEED: &str = "FLOWFABRIC_DIFFERENTIAL_SEED";
 
 /// What a step told.
-struct Outcome {
-    success: bool,
+pub(crate) struct Outcome {
+    pub(crate) success: bool,
     output: String,
 }
 
 /// Runs a command, shows what it prints, and keeps it.
-fn run(program: &str, args: &[&str], variables: Variables<'_>) -> Outcome {
+pub(crate) fn run(program: &str, args: &[&str], variables: Variables<'_>) -> Outcome {
     eprintln!("\n── {program} {}", args.join(" "));
     let mut command = Command::new(program);
     command.args(args).envs(variables.iter().map(|(name, value)| (name, value)));
@@ -111,6 +112,8 @@ pub fn test(sim_seconds: u64) -> ExitCode {
         &cargo_with(&["test", "--workspace", "--doc", "--quiet"], servers.variables()),
     );
 
+    one(&mut total, &mut failures, "server and OpenAPI document", &contracted());
+
     // Before the verdict, so that it is the last word.
     drop(servers);
 
@@ -123,6 +126,16 @@ pub fn test(sim_seconds: u64) -> ExitCode {
     }
     println!("{} passed, {} failed", total.passed, total.failed);
     if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The server must be the one that is there, so it is built first.
+fn contracted() -> Outcome {
+    let built = cargo(&["build", "--quiet", "--package", "ff-cli"]);
+    Outcome { success: built.success && contract::check(), output: String::new() }
+}
+
+pub fn contract() -> ExitCode {
+    if contracted().success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn simulate(args: &[&str]) -> Outcome {

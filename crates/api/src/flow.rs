@@ -55,7 +55,7 @@ request! {
         #[serde(default)]
         pub hedge: Vec<HedgeDoc>,
         /// It is a whole flow: its members run instead of a worker when its turn comes.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<Json>))]
+        #[cfg_attr(feature = "openapi", schema(no_recursion))]
         pub child: Option<Box<ChildRequest>>,
     }
 }

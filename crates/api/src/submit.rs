@@ -58,7 +58,7 @@ request! {
     }
 }
 
-/// The policy of an execution, for the schema only: the rules read [`Policy`].
+/// Retries, leases and timeouts of an execution.
 #[cfg(feature = "openapi")]
 #[derive(Debug, utoipa::ToSchema)]
 #[schema(as = Policy)]

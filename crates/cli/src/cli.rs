@@ -126,6 +126,36 @@ mod tests {
         command().debug_assert();
     }
 
+    /// What the files for operators start, and the variables they set.
+    #[test]
+    fn the_image_and_the_unit_start_what_is_there() {
+        let read = |path: &str| {
+            let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+            std::fs::read_to_string(root.join(path)).unwrap()
+        };
+        let (image, unit) = (read("deploy/Dockerfile"), read("deploy/flowfabric.service"));
+        let after = |text: &str, start: &str| -> String {
+            text.lines().find_map(|line| line.strip_prefix(start)).unwrap().to_owned()
+        };
+        let entry: Vec<String> = serde_json::from_str(&after(&image, "ENTRYPOINT ")).unwrap();
+        let arguments: Vec<String> = serde_json::from_str(&after(&image, "CMD ")).unwrap();
+        let started = after(&unit, "ExecStart=/usr/local/bin/");
+        for line in [[entry, arguments].concat(), started.split(' ').map(str::to_owned).collect()] {
+            assert!(command().try_get_matches_from(&line).is_ok(), "{line:?}");
+        }
+        let variables = [after(&image, "ENV "), after(&unit, "Environment=")];
+        for variable in variables {
+            let (name, value) = variable.split_once('=').unwrap();
+            let serve = command().find_subcommand("serve").unwrap().clone();
+            let option = serve.get_arguments().find(|arg| arg.get_env().is_some_and(|it| it == name));
+            let long = format!("--{}", option.unwrap().get_long().unwrap());
+            assert!(command().try_get_matches_from(["flowfabric", "serve", &long, value]).is_ok());
+        }
+        let version = after(&read("Cargo.toml"), "rust-version = ");
+        assert!(image.contains(&format!("FROM rust:{}-", version.trim_matches('"'))), "{version}");
+        assert!(image.contains(&format!("--package {}", env!("CARGO_PKG_NAME"))));
+    }
+
     #[test]
     fn every_option_has_a_name_in_the_environment() {
         fn check(command: &clap::Command) {

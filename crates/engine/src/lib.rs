@@ -11,7 +11,7 @@
 //! | the thread that feeds the machine and carries out what it asks for | [`driver`] |
 //! | events as they happen | [`subscription`], [`cursor`] |
 //! | why something does not run | [`explain`] |
-//! | how long things took | [`meters`] |
+//! | how long things took, and how long they wait | [`meters`], `queue` |
 //! | whether everything in a store agrees | [`doctor`] |
 
 pub mod config;
@@ -28,6 +28,7 @@ pub mod machine;
 pub mod mail;
 pub mod meters;
 mod payload_cache;
+mod queue;
 pub mod random;
 pub mod registry;
 pub mod subscription;

@@ -125,6 +125,12 @@ impl Caller {
         Err(Problem::new(403, "forbidden", "Not allowed", detail))
     }
 
+    /// Checks that it may change what nobody but an administrator of everything may touch.
+    pub fn may_administer(&self) -> Result<(), Problem> {
+        self.may(May::Administer)?;
+        self.may_everywhere()
+    }
+
     /// The namespace that a question is about: the one asked for, or the only one it may see.
     pub fn narrow(&self, asked: Option<Namespace>) -> Result<Option<Namespace>, Problem> {
         match (asked, self.namespaces()) {

@@ -17,19 +17,25 @@ use crate::config::Config;
 use crate::metrics::Requests;
 use crate::rate::Rates;
 
-/// The longest that anything may be waited for in one request.
-pub const WAIT_MAX: Duration = Duration::from_secs(60);
-
 #[derive(Debug)]
 pub struct App {
     pub engine: Engine,
     pub config: Config,
     pub claims: Claims,
-    /// True from when the server was asked to stop.
-    pub stopping: watch::Receiver<bool>,
+    pub phase: watch::Receiver<Phase>,
     pub live: Live,
     pub requests: Requests,
     pub rates: Rates,
+}
+
+/// Where a server stands between its start and its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    Serving,
+    /// It says that it is not ready, and serves all the same: whoever sends it requests has to hear of it first.
+    Leaving,
+    /// No connection is accepted; requests that wait are answered.
+    Stopping,
 }
 
 /// How many requests are open that may stay so for long.
@@ -46,6 +52,15 @@ impl App {
         self.config.clock.now()
     }
 
+    /// How long a request may wait that asked for so many milliseconds.
+    pub fn patience(&self, field: &'static str, ms: Ms) -> Result<Duration, Problem> {
+        let max = self.engine.limits().horizon_ms_max;
+        match u64::try_from(ms) {
+            Ok(asked) if ms <= max => Ok(Duration::from_millis(asked).min(self.config.wait_max)),
+            _ => Err(Problem::invalid(field, format!("is {ms} ms; allowed are 0 to {max}"))),
+        }
+    }
+
     /// Carries out one command.
     pub async fn run(&self, command: impl Into<Command>) -> Result<Reply, Problem> {
         self.engine.execute(command).await.map_err(problem)
@@ -53,13 +68,21 @@ impl App {
 
     /// Waits for something, but no longer than `wait`, and not once the server stops.
     pub async fn wait_for<T>(&self, wait: Duration, what: impl Future<Output = T>) -> Option<T> {
-        let mut stopping = self.stopping.clone();
         let _open = Counted::new(&self.live.long_polls);
         tokio::select! {
             biased;
             value = what => Some(value),
             () = tokio::time::sleep(wait) => None,
-            _ = stopping.wait_for(|stopping| *stopping) => None,
+            () = self.stopping() => None,
+        }
+    }
+
+    /// Ends when the server stops.
+    pub fn stopping(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut phase = self.phase.clone();
+        async move {
+            // Without the one who says so, it has stopped.
+            let _ = phase.wait_for(|phase| *phase == Phase::Stopping).await;
         }
     }
 

@@ -37,6 +37,7 @@ impl FromRequest<Arc<App>> for Text {
         check_type(&request)?;
         let bytes = read(request, app).await?;
         let text = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
+        check_object(&text)?;
         check_depth(&text, app.config.depth_max)?;
         Ok(Text(text))
     }
@@ -103,6 +104,14 @@ async fn read(request: Request, app: &App) -> Result<Bytes, Refusal> {
     }
 }
 
+/// A list of the values of a document, in order, is not the document: it would mean something else when fields are added.
+fn check_object(text: &[u8]) -> Result<(), Refusal> {
+    match text.trim_ascii_start().first() {
+        Some(b'{') => Ok(()),
+        _ => Err(Problem::invalid("body", "is not a JSON object").into()),
+    }
+}
+
 /// Values that are only carried are not parsed, so their depth is counted here.
 fn check_depth(text: &[u8], max: usize) -> Result<(), Refusal> {
     let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
@@ -137,7 +146,8 @@ pub fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Refusal> {
     })
 }
 
-/// Options from the query. Unknown ones are errors.
+/// Options from the query. Unknown ones are errors, and so are empty ones: whoever forgets to fill in a filter must not
+/// get everything.
 #[derive(Debug)]
 pub struct Query<T>(pub T);
 
@@ -145,10 +155,24 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query<T>, Refusal> {
-        let parsed = serde_html_form::from_str(parts.uri.query().unwrap_or_default());
+        let query = parts.uri.query().unwrap_or_default();
+        check_filled(query)?;
+        let parsed = serde_html_form::from_str(query);
         parsed.map(Query).map_err(|error: serde_html_form::de::Error| {
             Problem::invalid("query", format!("does not fit: {error}")).into()
         })
+    }
+}
+
+fn check_filled(query: &str) -> Result<(), Refusal> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let mut pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    match pairs.find(|(_, value)| value.is_empty()) {
+        Some((name, _)) => {
+            let shown: String = name.chars().take(40).collect();
+            Err(Problem::invalid(&shown, "is empty; leave it out or give it a value").into())
+        }
+        None => Ok(()),
     }
 }
 
@@ -185,6 +209,20 @@ mod tests {
         );
         assert!(refusal(r#"{"kind": "a", "colour": 1}"#).detail.contains("colour"));
         assert_eq!(refusal("{").fields[0].field, "body");
+    }
+
+    #[test]
+    fn a_list_is_no_document_and_an_empty_option_no_option() {
+        assert!(check_object(b" \n{}").is_ok());
+        for text in ["[null, null]", "null", "7", " "] {
+            assert_eq!(check_object(text.as_bytes()).unwrap_err().0.fields[0].field, "body", "{text}");
+        }
+        for good in ["", "a=1&b=2", "a=%20", "a=1&"] {
+            assert!(check_filled(good).is_ok(), "{good}");
+        }
+        for bad in ["lane=", "a=1&lane=", "lane", "lane&a=1"] {
+            assert_eq!(check_filled(bad).unwrap_err().0.fields[0].field, "lane", "{bad}");
+        }
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct Config {
     pub connections_max: usize,
     /// How many requests one address or token may send in a second; none if 0.
     pub requests_per_second: u32,
+    /// The longest that one request may wait for something to happen.
+    pub wait_max: Duration,
     /// How long requests may go on when the server is asked to stop.
     pub grace: Duration,
     /// The time by which new ids are sorted.
@@ -53,6 +55,7 @@ impl Default for Config {
             read_timeout: Duration::from_secs(30),
             connections_max: 50_000,
             requests_per_second: 0,
+            wait_max: Duration::from_secs(60),
             grace: Duration::from_secs(20),
             clock: Arc::new(SystemClock),
         }

@@ -7,6 +7,7 @@
 //! | who calls, and what the caller may do | [`access`] |
 //! | what is read from a request, what is answered | [`body`], [`answer`] |
 //! | one file per family of routes | [`routes`] |
+//! | what the OpenAPI document says of them | `document` |
 //! | what operators watch | [`metrics`] |
 //! | tasks that were handed out and not confirmed | [`claims`] |
 //! | events delivered to addresses outside | [`webhooks`] |
@@ -17,6 +18,7 @@ pub mod app;
 pub mod body;
 pub mod claims;
 pub mod config;
+mod document;
 pub mod listen;
 pub mod metrics;
 mod rate;

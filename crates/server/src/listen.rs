@@ -1,6 +1,7 @@
 //! Sockets: accepting, TLS, limits, and stopping without losing anybody.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tower::ServiceExt as _;
 
 use ff_engine::Engine;
 
-use crate::app::{App, Live};
+use crate::app::{App, Live, Phase};
 use crate::claims::Claims;
 use crate::config::{Config, ConfigError, Tls};
 use crate::metrics::Requests;
@@ -35,7 +36,7 @@ pub struct Running {
     /// Where it really listens, also if port 0 was asked for.
     pub address: SocketAddr,
     app: Arc<App>,
-    stop: watch::Sender<bool>,
+    phase: watch::Sender<Phase>,
     done: oneshot::Receiver<Stopped>,
 }
 
@@ -47,9 +48,14 @@ pub struct Stopped {
 }
 
 impl Running {
+    /// Makes `/readyz` turn and changes nothing else, so that whoever sends requests can send them elsewhere.
+    pub fn leave(&self) {
+        let _ = self.phase.send(Phase::Leaving);
+    }
+
     /// Asks it to stop: `/readyz` turns, long polls are answered, no connection is accepted; requests that run may end.
     pub async fn stop(self) -> Stopped {
-        let _ = self.stop.send(true);
+        let _ = self.phase.send(Phase::Stopping);
         self.done.await.unwrap_or(Stopped { drained: false })
     }
 
@@ -68,16 +74,16 @@ pub async fn start(engine: Engine, config: Config) -> Result<Running, ConfigErro
     let failed = |error| ConfigError::Listen { address: config.address, error };
     let listener = TcpListener::bind(config.address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    let (stop, stopping) = watch::channel(false);
+    let (turn, phase) = watch::channel(Phase::Serving);
     let (finished, done) = oneshot::channel();
     let rates = Rates::new(config.requests_per_second);
     let app = Arc::new(App {
         engine,
         config,
         claims: Claims::default(),
-        stopping,
+        phase,
         live: Live::default(),
-        requests: Requests::default(),
+        requests: Requests::new(routes::paths()),
         rates,
     });
     let router = routes::router(app.clone());
@@ -85,7 +91,7 @@ pub async fn start(engine: Engine, config: Config) -> Result<Running, ConfigErro
     tokio::spawn(async move {
         let _ = finished.send(accepting.run().await);
     });
-    Ok(Running { address, app, stop, done })
+    Ok(Running { address, app, phase: turn, done })
 }
 
 fn acceptor(tls: &Tls) -> Result<TlsAcceptor, ConfigError> {
@@ -117,16 +123,16 @@ impl Accepting {
     async fn run(self) -> Stopped {
         let graceful = GracefulShutdown::new();
         let room = Arc::new(Semaphore::new(self.app.config.connections_max));
-        let mut stopping = self.app.stopping.clone();
+        let mut stopping = pin!(self.app.stopping());
         loop {
             let permit = tokio::select! {
                 biased;
-                _ = stopping.wait_for(|stopping| *stopping) => break,
+                () = &mut stopping => break,
                 permit = room.clone().acquire_owned() => permit,
             };
             let accepted = tokio::select! {
                 biased;
-                _ = stopping.wait_for(|stopping| *stopping) => break,
+                () = &mut stopping => break,
                 accepted = self.listener.accept() => accepted,
             };
             let (stream, peer) = match accepted {

@@ -88,12 +88,12 @@ pub fn answer<F: Future<Output = ()> + Send + 'static>(
     let (sender, messages) = mpsc::channel(AHEAD);
     app.live.streams.fetch_add(1, Ordering::Relaxed);
     let source = source(Sink(sender.clone()));
-    let mut stopping = app.stopping.clone();
+    let stopping = app.stopping();
     tokio::spawn(async move {
         tokio::select! {
             () = source => {}
             () = sender.closed() => {}
-            _ = stopping.wait_for(|stopping| *stopping) => {}
+            () = stopping => {}
         }
     });
     let headers = [

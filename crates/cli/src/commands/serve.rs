@@ -52,6 +52,14 @@ pub struct Serve {
     /// Webhooks may lead to loopback and private addresses
     #[arg(long)]
     allow_private_webhooks: bool,
+    /// How long one request may wait for something to happen
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, default_value = "60s")]
+    #[arg(allow_hyphen_values = true)]
+    wait_max: Duration,
+    /// How long requests are still taken when the server is asked to stop and /readyz says so; a second signal ends it
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, default_value = "0s")]
+    #[arg(allow_hyphen_values = true)]
+    drain_delay: Duration,
     /// How long requests may go on when the server is asked to stop
     #[arg(long, value_name = "DURATION", value_parser = parse::duration, default_value = "20s")]
     #[arg(allow_hyphen_values = true)]
@@ -74,12 +82,44 @@ impl Serve {
     }
 
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
-        let (config, private_webhooks) = (self.config()?, self.allow_private_webhooks);
+        let config = self.config()?;
         config.check().map_err(|error| Problem::usage(error.to_string()))?;
         session::with(&settings.embedded()?, Open::OrCreate, Patience::Long, async |fabric| {
-            serve(fabric, config, private_webhooks, settings).await
+            self.serve(fabric, config, settings).await
         })
         .await
+    }
+
+    async fn serve(&self, fabric: Fabric, config: Config, settings: &Settings) -> Result<(), Problem> {
+        let engine = fabric.engine().ok_or_else(|| Problem::error("there is no engine here"))?.clone();
+        if config.authentication {
+            first_token(&fabric, settings).await?;
+        }
+        let scheme = if config.tls.is_some() { "https" } else { "http" };
+        let started = ff_server::start(engine.clone(), config).await;
+        let server = started.map_err(|error| Problem::error(error.to_string()))?;
+        let targets = if self.allow_private_webhooks { Targets::Any } else { Targets::Public };
+        let options = ff_server::webhooks::Options { targets, ..Default::default() };
+        let deliveries = ff_server::webhooks::start(engine, options);
+        let (url, store) =
+            (format!("{scheme}://{}", server.address), session::without_password(&settings.store));
+        if settings.json {
+            view::json_line(&json!({ "listening": url, "store": store }))?;
+        } else {
+            view::line(&format!("listening on {url}, store {store}"))?;
+        }
+        flowfabric::asked_to_end().await;
+        server.leave();
+        tokio::select! {
+            () = tokio::time::sleep(self.drain_delay) => {}
+            () = flowfabric::asked_to_end() => {}
+        }
+        let stopped = server.stop().await;
+        deliveries.stop().await;
+        if !stopped.drained {
+            eprintln!("some requests had not ended within the grace and were cut off");
+        }
+        Ok(())
     }
 
     fn config(&self) -> Result<Config, Problem> {
@@ -92,6 +132,7 @@ impl Serve {
             body_bytes_max: self.body_max,
             connections_max: self.connections_max,
             requests_per_second: self.requests_per_second,
+            wait_max: self.wait_max,
             grace: self.grace,
             ..Config::default()
         })
@@ -104,37 +145,6 @@ fn address(text: &str) -> Result<SocketAddr, Problem> {
         Problem::usage(format!("listen is {shown:?}; allowed are a host and a port, such as 127.0.0.1:7400"))
     };
     text.to_socket_addrs().map_err(|_| wrong())?.next().ok_or_else(wrong)
-}
-
-async fn serve(
-    fabric: Fabric,
-    config: Config,
-    private_webhooks: bool,
-    settings: &Settings,
-) -> Result<(), Problem> {
-    let engine = fabric.engine().ok_or_else(|| Problem::error("there is no engine here"))?.clone();
-    if config.authentication {
-        first_token(&fabric, settings).await?;
-    }
-    let scheme = if config.tls.is_some() { "https" } else { "http" };
-    let server =
-        ff_server::start(engine.clone(), config).await.map_err(|error| Problem::error(error.to_string()))?;
-    let targets = if private_webhooks { Targets::Any } else { Targets::Public };
-    let deliveries =
-        ff_server::webhooks::start(engine, ff_server::webhooks::Options { targets, ..Default::default() });
-    let url = format!("{scheme}://{}", server.address);
-    if settings.json {
-        view::json_line(&json!({ "listening": url, "store": session::without_password(&settings.store) }))?;
-    } else {
-        view::line(&format!("listening on {url}, store {}", session::without_password(&settings.store)))?;
-    }
-    flowfabric::asked_to_end().await;
-    let stopped = server.stop().await;
-    deliveries.stop().await;
-    if !stopped.drained {
-        eprintln!("some requests had not ended within the grace and were cut off");
-    }
-    Ok(())
 }
 
 /// Without any token nobody could make one.

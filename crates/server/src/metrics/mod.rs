@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ff_core::query::{Filter, Order, PageAsk};
 use ff_core::{LaneName, Ms, PublicState};
 use ff_engine::Failure;
 
@@ -26,7 +25,11 @@ const LANES_MAX: usize = 100;
 pub const NAMES: &[(&str, &str, &str)] = &[
     ("flowfabric_executions", "gauge", "Executions by lane and state"),
     ("flowfabric_queue_depth", "gauge", "Executions that wait for a worker, by lane"),
-    ("flowfabric_queue_age_seconds", "gauge", "Age of the oldest execution that waits for a worker, by lane"),
+    (
+        "flowfabric_queue_age_seconds",
+        "gauge",
+        "How long the oldest of those next in line has been ready for a worker, by lane",
+    ),
     ("flowfabric_time_to_start_seconds", "histogram", "From creation to the start of the first attempt"),
     ("flowfabric_run_seconds", "histogram", "From the start of the last attempt to the end"),
     ("flowfabric_commits_total", "counter", "Batches that were committed by this server"),
@@ -116,12 +119,12 @@ async fn lanes(app: &Arc<App>) -> Result<Lanes, Failure> {
             lanes.waiting.entry(name).or_default().0 += count;
         }
     }
-    for lane in names.into_iter().take(LANES_MAX) {
-        let Some(waiting) = lanes.waiting.get_mut(lane.as_str()).filter(|it| it.0 > 0) else { continue };
-        let filter = Filter { lane: Some(lane), states: vec![PublicState::Waiting], ..Filter::default() };
-        let ask = PageAsk { filter, order: Order::OldestFirst, after: None, limit: 1, scan_max: 1_000 };
-        let oldest = app.engine.list(ask).await?.executions.into_iter().next();
-        waiting.1 = oldest.map_or(0, |it| (app.now() - it.spec.created_at).max(0));
+    for (lane, age) in app.engine.queue_ages().await? {
+        let known = names.iter().position(|it| *it == lane).is_some_and(|place| place < LANES_MAX);
+        let waiting = lanes.waiting.get_mut(if known { lane.as_str() } else { "other" });
+        if let Some(waiting) = waiting {
+            waiting.1 = waiting.1.max(age);
+        }
     }
     Ok(lanes)
 }

@@ -8,7 +8,7 @@ use axum::response::Response;
 use ff_api::Problem;
 use ff_api::record::{self, BeatRecord, Renewed, TaskRecord};
 use ff_api::task::Task as TaskDoc;
-use ff_api::time::{Span, Time};
+use ff_api::time::Time;
 use ff_api::worker::{Beat, Beating, Claimed, Claiming, RenewedLease};
 use ff_core::commands::{Heartbeat, Poll};
 use ff_core::execution::Fence;
@@ -17,7 +17,7 @@ use ff_engine::Task;
 
 use crate::access::{Caller, May};
 use crate::answer::{Problems, Refusal, Wants, odd_reply};
-use crate::app::{Shared, WAIT_MAX, problem};
+use crate::app::{Shared, problem};
 use crate::body::{Body, Path};
 
 /// How many tasks one claim hands out at most.
@@ -43,7 +43,7 @@ pub async fn claim(
             return Err(Problem::invalid("max", format!("is {max}; allowed are 1 to {TASKS_MAX}")).into());
         }
     };
-    let wait = patience(it.wait_ms)?;
+    let wait = app.patience("wait_ms", it.wait_ms.map_or(0, |it| it.0))?;
     let poll = Arc::new(narrowed(it.poll(id)?, &caller)?);
     let Some(number) = it.poll else {
         let tasks = claimed(&app, poll, max, wait).await?;
@@ -75,13 +75,6 @@ fn narrowed(mut poll: Poll, caller: &Caller) -> Result<Poll, Problem> {
         poll.namespaces = caller.namespaces().to_vec();
     }
     Ok(poll)
-}
-
-fn patience(wait: Option<Span>) -> Result<Duration, Refusal> {
-    match wait.map_or(0, |it| it.0) {
-        ms if ms < 0 => Err(Problem::invalid("wait_ms", format!("is {ms}; allowed are 0 and more")).into()),
-        ms => Ok(Duration::from_millis(ms.unsigned_abs()).min(WAIT_MAX)),
-    }
 }
 
 fn answer(wants: Wants, tasks: &[Task]) -> Response {
@@ -121,7 +114,7 @@ pub async fn heartbeat(
 ) -> Result<Response, Refusal> {
     caller.may(May::Work)?;
     super::batch::check(&app, "leases", it.leases.len())?;
-    let wait = patience(it.wait_ms)?;
+    let wait = app.patience("wait_ms", it.wait_ms.map_or(0, |it| it.0))?;
     let fences: Vec<Fence> = it.leases.into_iter().map(Into::into).collect();
     for fence in &fences {
         app.check_execution(&caller, fence.execution).await?;

@@ -150,7 +150,7 @@ async fn follow(
     following: Following,
 ) -> Result<Response, Refusal> {
     let start = following.from(&headers)?;
-    let patience = wait("wait", following.wait.as_deref())?.unwrap_or(Duration::ZERO);
+    let patience = wait(&app, following.wait.as_deref())?;
     let limit = if following.limit == Some(0) { 0 } else { page_limit(following.limit)? };
     let subscription = app.engine.subscribe(filter, start).await.map_err(|error| match error {
         SubscribeError::Cursor(bad) => bad_cursor(bad),

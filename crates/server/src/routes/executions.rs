@@ -1,7 +1,5 @@
 //! Looking at executions.
 
-use std::time::Duration;
-
 use axum::extract::State;
 use axum::response::Response;
 use ff_api::execution::{CountDoc, CountRow, CountsDoc, ExecutionDoc, ExecutionPage, InputDoc, ResultDoc};
@@ -61,6 +59,20 @@ fn time(field: &'static str, text: Option<&str>) -> Result<Option<i64>, Refusal>
 }
 
 impl Listing {
+    /// A count has no pages and no order.
+    fn is_no_page(&self) -> Result<(), Problem> {
+        let given = [
+            ("order", self.order.is_some()),
+            ("limit", self.limit.is_some()),
+            ("scan", self.scan.is_some()),
+            ("cursor", self.cursor.is_some()),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((field, _)) => Err(Problem::invalid(field, "is for lists; leave it out of a count")),
+            None => Ok(()),
+        }
+    }
+
     pub fn filter(&self, caller: &Caller) -> Result<Filter, Refusal> {
         let namespace = self.namespace.as_deref().map(Namespace::parse).transpose()?;
         let words = |text: &Option<String>| -> Vec<String> {
@@ -154,6 +166,7 @@ pub async fn count(
     wants: Wants,
 ) -> Result<Response, Refusal> {
     caller.may(May::Read)?;
+    listing.is_no_page()?;
     let (count, more) = app.engine.count(&listing.filter(&caller)?).await?;
     Ok(wants.answer(|| CountDoc { count, more }, || CountDoc { count, more }))
 }
@@ -244,7 +257,7 @@ pub async fn result(
     Query(waiting): Query<Waiting>,
 ) -> Result<Response, Refusal> {
     caller.may(May::Read)?;
-    let patience = wait("wait", waiting.wait.as_deref())?.unwrap_or(Duration::ZERO);
+    let patience = wait(&app, waiting.wait.as_deref())?;
     app.check_execution(&caller, id).await?;
     let mut ended = None;
     if !patience.is_zero() {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -171,7 +170,7 @@ async fn waited_for(
     id: FlowId,
     waiting: &Waiting,
 ) -> Result<Arc<Flow>, Refusal> {
-    let patience = wait("wait", waiting.wait.as_deref())?.unwrap_or(Duration::ZERO);
+    let patience = wait(app, waiting.wait.as_deref())?;
     let flow = app.flow(caller, id).await?;
     if flow.live.end.is_some() || patience.is_zero() {
         return Ok(flow);

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::access::{Caller, May};
 use crate::answer::{Problems, Refusal, Wants};
-use crate::app::Shared;
+use crate::app::{Phase, Shared};
 
 /// Whether the server does what it is there for.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -77,8 +77,8 @@ pub async fn healthz() -> Response {
               (status = 503, description = "Not now", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn readyz(State(app): State<Shared>) -> Result<Response, Refusal> {
-    if *app.stopping.borrow() {
-        let detail = "the server is asked to stop and takes no new requests";
+    if *app.phase.borrow() != Phase::Serving {
+        let detail = "the server is asked to stop; send requests elsewhere";
         return Err(Problem::new(503, "shutting_down", "Shutting down", detail).retryable().into());
     }
     let status = app.engine.store().status().await;

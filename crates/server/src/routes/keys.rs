@@ -7,7 +7,7 @@ use ff_api::mail::{KeyDoc, KeysDoc, Rotation};
 use ff_api::record::{KeyRecord, Keys};
 use ff_core::suspension::SigningKey;
 
-use crate::access::{Caller, May};
+use crate::access::Caller;
 use crate::answer::{Problems, Refusal, Wants};
 use crate::app::Shared;
 use crate::body::Body;
@@ -25,8 +25,7 @@ fn record(key: &SigningKey) -> KeyRecord {
     responses((status = 200, description = "The keys, without their secrets", body = KeysDoc), Problems)
 )]
 pub async fn list(State(app): State<Shared>, caller: Caller, wants: Wants) -> Result<Response, Refusal> {
-    caller.may(May::Administer)?;
-    caller.may_everywhere()?;
+    caller.may_administer()?;
     let keys = app.engine.signing_keys().await?;
     Ok(wants.answer(
         || KeysDoc { keys: keys.iter().map(|it| KeyDoc::from(&**it)).collect() },
@@ -45,8 +44,7 @@ pub async fn rotate(
     wants: Wants,
     Body(it): Body<Rotation>,
 ) -> Result<Response, Refusal> {
-    caller.may(May::Administer)?;
-    caller.may_everywhere()?;
+    caller.may_administer()?;
     let grace = it.grace_ms.map_or(GRACE_MS, |it| it.0);
     let actor = caller.actor(it.actor.as_deref());
     let key = app.engine.rotate_key(grace, &actor, it.cause.as_deref().unwrap_or_default()).await?;

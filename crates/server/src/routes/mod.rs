@@ -30,16 +30,19 @@ use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use ff_api::Problem;
+use ff_api::flow::ChildRequest;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{Components, Info, OpenApi, OpenApiBuilder, SecurityRequirement};
+use utoipa::openapi::{ComponentsBuilder, Info, OpenApi, OpenApiBuilder, SecurityRequirement};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::answer::Refusal;
-use crate::app::{App, Shared, WAIT_MAX};
+use crate::app::{App, Shared};
+use crate::document;
 
 /// How many items a page has at most.
 const PAGE_MAX: u32 = 10_000;
@@ -125,7 +128,8 @@ fn head() -> OpenApi {
          documented `code`."
             .to_owned(),
     );
-    let mut components = Components::new();
+    // Documents that hold themselves are not found by following them.
+    let mut components = ComponentsBuilder::new().schema_from::<ChildRequest>().build();
     let scheme = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
     components.add_security_scheme("token", scheme);
     OpenApiBuilder::new()
@@ -136,14 +140,20 @@ fn head() -> OpenApi {
 }
 
 /// The OpenAPI document of all routes.
-pub fn openapi() -> OpenApi {
-    routes().into_openapi()
+pub fn openapi() -> serde_json::Value {
+    document::of(routes().into_openapi())
+}
+
+/// The paths of all routes, as they are counted.
+pub fn paths() -> impl Iterator<Item = String> {
+    let documented = routes().into_openapi().paths.paths.into_keys();
+    documented.chain(["/openapi.json", page::PATH].map(str::to_owned))
 }
 
 /// All routes with what stands around them.
 pub fn router(app: Arc<App>) -> Router {
     let (router, document) = routes().split_for_parts();
-    let text = document.to_json().unwrap_or_default();
+    let text = Bytes::from(document::of(document).to_string());
     let served = move || {
         let text = text.clone();
         async move { ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text) }
@@ -191,8 +201,7 @@ async fn around(State(app): State<Shared>, mut request: Request, next: Next) -> 
     } else {
         tracing::debug!(%method, path, status = status.as_u16(), ?took, request = ?id, "request");
     }
-    let route = route.as_deref().unwrap_or("none");
-    app.requests.add(route, status.as_u16(), (!waits).then_some(took));
+    app.requests.add(route.as_deref(), status.as_u16(), (!waits).then_some(took));
     let headers = response.headers_mut();
     headers.insert("x-request-id", id);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -244,10 +253,9 @@ fn is_loopback_name(host: &str) -> bool {
 }
 
 /// How long a request wants to wait.
-fn wait(field: &'static str, text: Option<&str>) -> Result<Option<Duration>, Refusal> {
-    let Some(text) = text else { return Ok(None) };
-    let ms = ff_core::duration::parse(field, text)?;
-    Ok(Some(Duration::from_millis(ms.unsigned_abs()).min(WAIT_MAX)))
+fn wait(app: &App, text: Option<&str>) -> Result<Duration, Refusal> {
+    let ms = text.map_or(Ok(0), |text| ff_core::duration::parse("wait", text))?;
+    Ok(app.patience("wait", ms)?)
 }
 
 /// How many items a page has.

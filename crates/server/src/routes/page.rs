@@ -14,8 +14,11 @@ use serde::Deserialize;
 use crate::app::Shared;
 use crate::body::Path;
 
+/// Where a person decides. It is a page for people and not in the OpenAPI document.
+pub const PATH: &str = "/w/{token}";
+
 pub fn router() -> Router<Shared> {
-    Router::new().route("/w/{token}", get(show).post(decide))
+    Router::new().route(PATH, get(show).post(decide))
 }
 
 /// How long what a person writes may be.

@@ -67,6 +67,7 @@ async fn deliver(app: &Shared, wants: Wants, signal: SendSignal) -> Result<Respo
 /// Send a signal to a waitpoint, with its own token or an access token.
 #[utoipa::path(
     post, path = "/v1/waitpoints/{id}/signal", tag = "signals", request_body = SignalRequest,
+    security((), ("token" = [])),
     params(("id" = String, Path)),
     responses((status = 200, description = "What it did", body = SignalledDoc), Problems)
 )]

@@ -77,6 +77,8 @@ async fn page(
     id: ExecutionId,
     reading: &Reading,
 ) -> Result<Response, Refusal> {
+    let order = order(Some(reading.order.as_deref().unwrap_or("oldest_first")))?;
+    let limit = if reading.limit == Some(0) { 0 } else { page_limit(reading.limit)? };
     let known = app.engine.stream(id).await?;
     if known.is_none() {
         app.execution(caller, id).await?;
@@ -84,13 +86,13 @@ async fn page(
     let after = reading.after.as_deref().map(str::parse::<u64>).transpose();
     let after = after.map_err(|_| Problem::invalid("after", "is not a number of a frame"))?;
     let frames = match reading.attempt.or(known.as_ref().map(|it| it.attempt)) {
-        Some(attempt) if reading.limit != Some(0) => {
+        Some(attempt) if limit > 0 => {
             let ask = FramePageAsk {
                 execution: id,
                 attempt,
-                order: order(Some(reading.order.as_deref().unwrap_or("oldest_first")))?,
+                order,
                 after: after.unwrap_or(0),
-                limit: page_limit(reading.limit)?,
+                limit,
                 bytes: reading.bytes.map_or(PAGE_BYTES, |bytes| (bytes as usize).min(PAGE_BYTES)),
             };
             app.engine.frames(ask).await?

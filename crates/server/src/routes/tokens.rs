@@ -9,15 +9,10 @@ use ff_core::name::Namespace;
 use ff_core::registry::Role;
 use ff_engine::registry::NewToken;
 
-use crate::access::{Caller, May};
+use crate::access::Caller;
 use crate::answer::{Problems, Refusal, Wants};
 use crate::app::Shared;
 use crate::body::{Body, Path};
-
-fn only_admins(caller: &Caller) -> Result<(), Refusal> {
-    caller.may(May::Administer)?;
-    Ok(caller.may_everywhere()?)
-}
 
 /// Make a token. Its secret is in the answer and nowhere else.
 #[utoipa::path(
@@ -29,7 +24,7 @@ pub async fn create(
     caller: Caller,
     Body(it): Body<TokenRequest>,
 ) -> Result<Response, Refusal> {
-    only_admins(&caller)?;
+    caller.may_administer()?;
     let namespaces: Result<Vec<Namespace>, _> = it.namespaces.iter().map(|it| Namespace::parse(it)).collect();
     let new = NewToken {
         name: it.name.into(),
@@ -51,7 +46,7 @@ pub async fn create(
     responses((status = 200, description = "The tokens", body = TokensDoc), Problems)
 )]
 pub async fn list(State(app): State<Shared>, caller: Caller) -> Result<Response, Refusal> {
-    only_admins(&caller)?;
+    caller.may_administer()?;
     let tokens = app.engine.tokens().await?;
     let tokens = TokensDoc { tokens: tokens.iter().map(|it| TokenDoc::from(&**it)).collect() };
     Ok(Wants::Documents.answer(|| tokens, || ()))
@@ -68,7 +63,7 @@ pub async fn revoke(
     Path(id): Path<String>,
     Body(why): Body<Why>,
 ) -> Result<Response, Refusal> {
-    only_admins(&caller)?;
+    caller.may_administer()?;
     let actor = caller.actor(why.actor.as_deref());
     let token = app.engine.revoke_token(&id, &actor, why.cause.as_deref().unwrap_or_default()).await?;
     Ok(Wants::Documents.answer(|| TokenDoc::from(&*token), || ()))

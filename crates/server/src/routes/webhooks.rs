@@ -11,15 +11,10 @@ use ff_core::suspension::token::Secret;
 use ff_engine::Failure;
 
 use super::reading::Done;
-use crate::access::{Caller, May};
+use crate::access::Caller;
 use crate::answer::{Problems, Refusal, Wants};
 use crate::app::{Shared, not_found};
 use crate::body::{Body, Path};
-
-fn only_admins(caller: &Caller) -> Result<(), Refusal> {
-    caller.may(May::Administer)?;
-    Ok(caller.may_everywhere()?)
-}
 
 /// List all webhooks, without their secrets.
 #[utoipa::path(
@@ -27,7 +22,7 @@ fn only_admins(caller: &Caller) -> Result<(), Refusal> {
     responses((status = 200, description = "The webhooks", body = WebhooksDoc), Problems)
 )]
 pub async fn list(State(app): State<Shared>, caller: Caller) -> Result<Response, Refusal> {
-    only_admins(&caller)?;
+    caller.may_administer()?;
     let webhooks = app.engine.webhooks().await?;
     let webhooks = WebhooksDoc { webhooks: webhooks.iter().map(|it| WebhookDoc::from(&**it)).collect() };
     Ok(Wants::Documents.answer(|| webhooks, || ()))
@@ -43,7 +38,7 @@ pub async fn get(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Response, Refusal> {
-    only_admins(&caller)?;
+    caller.may_administer()?;
     let webhook = app.engine.webhook(&id).await?.ok_or_else(|| not_found("webhook", id))?;
     Ok(Wants::Documents.answer(|| WebhookDoc::from(&*webhook), || ()))
 }
@@ -59,7 +54,7 @@ pub async fn set(
     Path(id): Path<String>,
     Body(it): Body<WebhookRequest>,
 ) -> Result<Response, Refusal> {
-    only_admins(&caller)?;
+    caller.may_administer()?;
     let is_new = app.engine.webhook(&id).await?.is_none();
     let secret = if is_new || it.new_secret { Some(new_secret()?) } else { None };
     let families = it.families.iter().map(|it| word("families", it, Family::ALL, Family::word));
@@ -99,7 +94,7 @@ pub async fn remove(
     Path(id): Path<String>,
     Body(why): Body<Why>,
 ) -> Result<Response, Refusal> {
-    only_admins(&caller)?;
+    caller.may_administer()?;
     let actor = caller.actor(why.actor.as_deref());
     app.engine.remove_webhook(&id, &actor, why.cause.as_deref().unwrap_or_default()).await?;
     Ok(Wants::Documents.answer(|| Done { done: true }, || ()))

@@ -7,7 +7,6 @@ use ff_api::fields::Why;
 use ff_api::record;
 use ff_api::worker::{Registered, Registration, WorkerDoc, WorkersDoc};
 use ff_core::commands::{BuryWorker, DrainWorker};
-use ff_core::worker::WorkerMode;
 use ff_core::{Command, InstanceId, Reply};
 
 use crate::access::{Caller, May};
@@ -101,6 +100,5 @@ pub async fn leave(
 
 async fn leaving(app: &Shared, wants: Wants, id: InstanceId, command: Command) -> Result<Response, Refusal> {
     let reply = app.run(command).await?;
-    debug_assert!(!matches!(reply, Reply::Worker { mode: WorkerMode::Active, .. }));
     answer(wants, StatusCode::OK, id, ff_api::worker::TTL_MS, &reply)
 }

@@ -8,6 +8,7 @@ mod clients;
 mod flows;
 mod openapi;
 mod page;
+mod queue;
 mod roles;
 mod signals;
 mod stand;

@@ -62,6 +62,10 @@ impl Stand {
     pub async fn with(config: Config) -> Stand {
         let store = Arc::new(MemoryStore::new(1));
         let engine = Engine::start(store, EngineConfig::default()).await.unwrap();
+        Stand::on(engine, config).await
+    }
+
+    pub async fn on(engine: Engine, config: Config) -> Stand {
         let config = Config { address: "127.0.0.1:0".parse().unwrap(), ..config };
         let server = ff_server::start(engine.clone(), config).await.unwrap();
         let address = server.address;

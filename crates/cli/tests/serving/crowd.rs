@@ -1,0 +1,80 @@
+//! Ten thousand who wait.
+
+use std::io::{ErrorKind, Read as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::json;
+
+use crate::served::{Served, answer};
+
+const CROWD: u64 = 10_000;
+
+/// Files that are open for other reasons.
+const OTHERS: u64 = 200;
+
+const MEMORY_MAX: u64 = 200 << 20;
+
+/// Hundredths of a second that the server may run while nothing happens for two seconds.
+const TICKS_MAX: u64 = 20;
+
+/// As many as may be open here; the server is another process, which gets the same limit.
+fn crowd() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+    limit.maximum.map_or(CROWD, |max| CROWD.min(max.saturating_sub(OTHERS)))
+}
+
+fn read(process: u32, file: &str) -> String {
+    std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap()
+}
+
+/// Bytes of memory that the process holds.
+fn resident(process: u32) -> u64 {
+    let status = read(process, "status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+}
+
+/// Hundredths of a second that the process has run, for itself and in the kernel.
+fn ticks(process: u32) -> u64 {
+    let stat = read(process, "stat");
+    // The name of the program may hold anything but ends with the last parenthesis.
+    let rest = stat.rsplit_once(") ").unwrap().1;
+    rest.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn ten_thousand_who_wait_cost_little_memory_and_no_time_and_are_answered_at_the_end() {
+    let half = crowd() / 2;
+    let mut served = Served::start(&[]);
+    let process = served.process.id();
+    let worker = served.worker();
+    let mut polls: Vec<TcpStream> = (0..half).map(|_| served.poll(&worker)).collect();
+    let follow = || served.open("GET", "/v1/events", "accept: text/event-stream\r\n", "");
+    let mut streams: Vec<TcpStream> = (0..half).map(|_| follow()).collect();
+    while served.metric("flowfabric_long_polls") < half || served.metric("flowfabric_sse_clients") < half {}
+
+    let before = ticks(process);
+    let idle = &mut polls[0];
+    idle.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let silence = idle.read(&mut [0; 1]).unwrap_err();
+    assert!(matches!(silence.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{silence}");
+    idle.set_read_timeout(None).unwrap();
+    let ran = ticks(process) - before;
+    assert!(ran <= TICKS_MAX, "the server ran for {ran} hundredths of a second while nothing happened");
+    let held = resident(process);
+    assert!(held < MEMORY_MAX, "{} MiB for {} who wait", held >> 20, 2 * half);
+    println!("{} wait: {} MiB, {ran} hundredths of a second in two seconds", 2 * half, held >> 20);
+
+    served.ask_to_end();
+    for poll in &mut polls {
+        let polled = answer(poll);
+        assert_eq!((polled.status, polled.json()), (200, json!({ "tasks": [] })));
+    }
+    for stream in &mut streams {
+        assert_eq!(answer(stream).status, 200);
+    }
+    assert!(served.wait().success());
+}
