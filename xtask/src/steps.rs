@@ -112,6 +112,25 @@ pub fn test(sim_seconds: u64) -> ExitCode {
         &cargo_with(&["test", "--workspace", "--doc", "--quiet"], servers.variables()),
     );
 
+    // Beside the rest, which is built without it: one program and what is said of its spans.
+    let spans =
+        ["test", "--package", "ff-cli", "--features", "otel", "--test", "serving", "spans_reach_a_collector"];
+    many(&mut total, &mut failures, "spans for a collector", &cargo(&spans));
+    let clippy = [
+        "clippy",
+        "--package",
+        "ff-server",
+        "--package",
+        "ff-cli",
+        "--features",
+        "ff-cli/otel",
+        "--quiet",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    one(&mut total, &mut failures, "lints of what sends spans", &cargo(&clippy));
+
     one(&mut total, &mut failures, "server and OpenAPI document", &contracted());
 
     // Before the verdict, so that it is the last word.

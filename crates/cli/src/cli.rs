@@ -25,8 +25,8 @@ Examples:
 
 Settings: a flag wins over the environment, that over flowfabric.toml in the working folder, that over the
 default. Every option has a name in the environment: --store is FLOWFABRIC_STORE, and --lane of submit is
-FLOWFABRIC_SUBMIT_LANE. Keys of flowfabric.toml: store, server, token, json, log, patience, and
-a table [limits].
+FLOWFABRIC_SUBMIT_LANE. Keys of flowfabric.toml: store, server, token, json, log, log_format,
+patience, and a table [limits].
 
 Exit codes:
   0    done
@@ -64,9 +64,13 @@ pub struct Global {
     /// The settings file [default: flowfabric.toml, if there is one]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// What is logged to stderr: off, error, warn, info, debug or trace [default: warn]
+    /// What is logged to stderr: off, error, warn, info, debug or trace, also for parts: warn,ff_server=debug
+    /// [default: RUST_LOG, or warn]
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log: Option<String>,
+    /// How it is logged: text or json [default: text]
+    #[arg(long, global = true, value_name = "FORMAT")]
+    pub log_format: Option<String>,
     /// How long to wait for a store that is locked, full or out of reach [default: 5s]
     #[arg(long, global = true, value_name = "DURATION", value_parser = parse::duration)]
     #[arg(allow_hyphen_values = true)]

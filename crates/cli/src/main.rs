@@ -6,6 +6,7 @@
 //! | flag, environment, file, default: which wins | `settings.rs` |
 //! | opening the store and leaving it | `session.rs` |
 //! | what goes wrong, and the exit codes | `problem.rs` |
+//! | the log and spans | `telemetry.rs` |
 //! | tables, times and JSON | `view.rs` |
 //! | times, tags and states as people write them | `parse.rs` |
 //! | flows in files, as tables, and drawn | `flow_file/`, `flow_view.rs`, `flow_graph.rs` |
@@ -24,6 +25,7 @@ mod problem;
 mod program;
 mod session;
 mod settings;
+mod telemetry;
 mod view;
 
 use std::process::ExitCode;
@@ -43,7 +45,8 @@ fn main() -> ExitCode {
 
 fn run(cli: cli::Cli) -> Result<(), Problem> {
     let settings = settings::Settings::gather(&cli.global)?;
-    settings.start_logging()?;
+    // Held to the end: what is collected until then is sent.
+    let _telemetry = telemetry::start(&settings.log, settings.log_format)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

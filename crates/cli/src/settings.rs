@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use flowfabric::Limits;
 use serde::Deserialize;
-use tracing_subscriber::filter::LevelFilter;
 
 use crate::cli::Global;
 use crate::parse;
 use crate::problem::Problem;
+use crate::telemetry::Format;
 
 const FILE: &str = "flowfabric.toml";
 const STORE: &str = "sqlite:flowfabric.db";
@@ -25,6 +25,7 @@ struct File {
     token: Option<String>,
     json: Option<bool>,
     log: Option<String>,
+    log_format: Option<String>,
     patience: Option<String>,
     limits: Option<Limits>,
 }
@@ -39,7 +40,8 @@ pub struct Settings {
     pub limits: Limits,
     /// How long a command waits for a store that is locked, full or out of reach.
     pub patience: Duration,
-    log: String,
+    pub log: String,
+    pub log_format: Format,
 }
 
 impl Settings {
@@ -47,6 +49,7 @@ impl Settings {
         let file = read(global.config.as_deref())?;
         let patience = file.patience.map(|text| parse::duration(&text)).transpose();
         let patience = patience.map_err(|error| Problem::usage(format!("patience: {error}")))?;
+        let format = global.log_format.clone().or(file.log_format);
         // The environment has been taken into account where the command line was read.
         Ok(Settings {
             // Whoever names a store on the command line does not mean the server of the file.
@@ -55,7 +58,8 @@ impl Settings {
             token: file.token.filter(|_| std::env::var_os("FLOWFABRIC_TOKEN").is_none()),
             store: global.store.clone().or(file.store).unwrap_or_else(|| STORE.to_owned()),
             json: global.json || file.json.unwrap_or(false),
-            log: global.log.clone().or(file.log).unwrap_or_else(|| "warn".to_owned()),
+            log: global.log.clone().or(file.log).or(usual_filter()).unwrap_or_else(|| "warn".to_owned()),
+            log_format: format.map_or(Ok(Format::Text), |it| Format::parse(&it))?,
             patience: global.patience.or(patience).unwrap_or(PATIENCE),
             limits: file.limits.unwrap_or_default(),
         })
@@ -69,15 +73,11 @@ impl Settings {
                 .hint("give --store instead of --server")),
         }
     }
+}
 
-    pub fn start_logging(&self) -> Result<(), Problem> {
-        let level: LevelFilter = self.log.parse().map_err(|_| {
-            let shown: String = self.log.chars().take(40).collect();
-            Problem::usage(format!("log is {shown:?}; allowed are off, error, warn, info, debug and trace"))
-        })?;
-        tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).init();
-        Ok(())
-    }
+/// What programs in Rust are told by.
+fn usual_filter() -> Option<String> {
+    std::env::var("RUST_LOG").ok().filter(|it| !it.is_empty())
 }
 
 fn read(given: Option<&Path>) -> Result<File, Problem> {
@@ -96,7 +96,8 @@ fn read(given: Option<&Path>) -> Result<File, Problem> {
         let message = error.message().to_owned();
         let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
         let place = line.map_or_else(String::new, |line| format!(", line {line}"));
-        Problem::usage(format!("{}{place}: {message}", path.display()))
-            .hint("allowed keys are store, server, token, json, log, patience and the table [limits]")
+        Problem::usage(format!("{}{place}: {message}", path.display())).hint(
+            "allowed keys are store, server, token, json, log, log_format, patience and the table [limits]",
+        )
     })
 }

@@ -22,6 +22,7 @@ use ff_core::{
 use ff_store::{Store, StoreError};
 use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc, oneshot};
+use tracing::Instrument as _;
 
 use crate::config::EngineConfig;
 use crate::driver::{Driver, Request, Shared};
@@ -32,6 +33,7 @@ use crate::machine::MachineStats;
 use crate::meters::Meters;
 use crate::random::{self, Random, mix};
 use crate::registry::TokenCache;
+use crate::spans;
 use crate::subscription::{EventFilter, Start, SubscribeError, Subscription};
 use crate::tail::Tails;
 
@@ -79,6 +81,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             next_events: statuses.iter().map(|status| AtomicU64::new(status.next_event)).collect(),
             changed: Notify::new(),
+            unread: AtomicBool::new(false),
             subscribers: AtomicUsize::new(0),
             preferred: RwLock::default(),
             alive: RwLock::default(),
@@ -195,15 +198,17 @@ impl Engine {
     /// Carries out one command and waits until it is durable.
     pub async fn execute(&self, command: impl Into<Command>) -> Result<Reply, Failure> {
         let command = command.into();
+        let span = spans::command(&command);
         let partition = self.admit(&command)?;
         let (answer, reply) = oneshot::channel();
         self.send(Request::Execute { partition, command, answer })?;
-        reply.await.unwrap_or(Err(Failure::ShuttingDown))
+        reply.instrument(span).await.unwrap_or(Err(Failure::ShuttingDown))
     }
 
     /// Carries out many commands at once; they are committed together as far as possible and answered in
     /// order, each for itself.
     pub async fn execute_all(&self, commands: Vec<Command>) -> Vec<Result<Reply, Failure>> {
+        spans::together(&commands);
         let count = commands.len();
         let mut results: Vec<Option<Result<Reply, Failure>>> = vec![None; count];
         let mut sent = Vec::with_capacity(count);
@@ -277,11 +282,13 @@ impl Engine {
         let (answer, tasks) = oneshot::channel();
         let wait_ms = Ms::try_from(wait.as_millis()).unwrap_or(Ms::MAX / 4);
         let number = self.random();
-        self.send(Request::Poll { number, poll, max: max.max(1), wait_ms, answer })?;
+        self.send(Request::Poll { number, poll: poll.clone(), max: max.max(1), wait_ms, answer })?;
         let mut polling = Polling { engine: self, number, tasks, over: false };
         let tasks = (&mut polling.tasks).await;
         polling.over = true;
-        tasks.unwrap_or(Err(Failure::ShuttingDown))
+        let tasks = tasks.unwrap_or(Err(Failure::ShuttingDown))?;
+        spans::claimed(&poll, &tasks);
+        Ok(tasks)
     }
 
     /// From now on, sends the ids of executions whose lease this instance should look at: taken away, or to

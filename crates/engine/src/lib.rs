@@ -11,6 +11,7 @@
 //! | the thread that feeds the machine and carries out what it asks for | [`driver`] |
 //! | events as they happen | [`subscription`], [`cursor`] |
 //! | why something does not run | [`explain`] |
+//! | what the log says of all this | `spans` |
 //! | how long things took, and how long they wait | [`meters`], `queue` |
 //! | whether everything in a store agrees | [`doctor`] |
 
@@ -31,6 +32,7 @@ mod payload_cache;
 mod queue;
 pub mod random;
 pub mod registry;
+mod spans;
 pub mod subscription;
 pub mod tail;
 

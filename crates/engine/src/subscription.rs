@@ -137,6 +137,7 @@ impl Subscription {
                 Ok(false) => changed.await,
                 Err(error) if self.interrupted => {
                     drop(error);
+                    self.shared.unread.store(true, Ordering::Release);
                     changed.await;
                 }
                 Err(error) => {

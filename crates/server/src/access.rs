@@ -163,11 +163,13 @@ pub async fn caller(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
         if app.config.authentication {
             return Err(unauthorized("a token is needed: send Authorization: Bearer …"));
         }
+        crate::trace::actor(LOCAL);
         return Ok(Caller { token: None });
     };
     // One answer for every kind of wrong token.
     let wrong = || unauthorized("the token is not good; it may be mistyped, expired or revoked");
     let token = app.engine.token_of(secret).await.map_err(problem)?.ok_or_else(wrong)?;
+    crate::trace::actor(&token.name);
     Ok(Caller { token: Some(token) })
 }
 

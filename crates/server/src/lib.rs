@@ -8,7 +8,7 @@
 //! | what is read from a request, what is answered | [`body`], [`answer`] |
 //! | one file per family of routes | [`routes`] |
 //! | what the OpenAPI document says of them | `document` |
-//! | what operators watch | [`metrics`] |
+//! | what operators watch, and what the log says | [`metrics`], `trace` |
 //! | tasks that were handed out and not confirmed | [`claims`] |
 //! | events delivered to addresses outside | [`webhooks`] |
 
@@ -24,6 +24,7 @@ pub mod metrics;
 mod rate;
 pub mod routes;
 mod stream;
+mod trace;
 pub mod webhooks;
 
 pub use config::{Config, ConfigError, Tls};

@@ -52,6 +52,9 @@ pub struct Serve {
     /// Webhooks may lead to loopback and private addresses
     #[arg(long)]
     allow_private_webhooks: bool,
+    /// Authorities that https receivers of webhooks are checked with beside those of the machine, as a PEM file
+    #[arg(long, value_name = "FILE")]
+    webhook_ca: Option<PathBuf>,
     /// How long one request may wait for something to happen
     #[arg(long, value_name = "DURATION", value_parser = parse::duration, default_value = "60s")]
     #[arg(allow_hyphen_values = true)]
@@ -99,7 +102,8 @@ impl Serve {
         let started = ff_server::start(engine.clone(), config).await;
         let server = started.map_err(|error| Problem::error(error.to_string()))?;
         let targets = if self.allow_private_webhooks { Targets::Any } else { Targets::Public };
-        let options = ff_server::webhooks::Options { targets, ..Default::default() };
+        let authorities = self.webhook_ca.clone();
+        let options = ff_server::webhooks::Options { targets, authorities, ..Default::default() };
         let deliveries = ff_server::webhooks::start(engine, options);
         let (url, store) =
             (format!("{scheme}://{}", server.address), session::without_password(&settings.store));

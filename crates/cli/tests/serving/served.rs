@@ -1,5 +1,6 @@
 //! A server in a process of its own, and plain requests to it.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -11,26 +12,52 @@ use tempfile::TempDir;
 pub struct Served {
     pub process: Child,
     pub address: SocketAddr,
-    _folder: TempDir,
+    folder: TempDir,
 }
+
+/// Where its log goes if somebody wants to read it.
+const LOG: &str = "log";
 
 impl Served {
     /// On a fresh file and a free port.
     pub fn start(args: &[&str]) -> Served {
+        Served::start_with(args, &[])
+    }
+
+    /// One whose environment says more.
+    pub fn start_with(args: &[&str], variables: &[(&str, &str)]) -> Served {
         let folder = tempfile::tempdir().unwrap();
+        Served::spawn(folder, args, variables, Stdio::inherit())
+    }
+
+    /// One whose log can be read.
+    pub fn start_logged(args: &[&str]) -> Served {
+        let folder = tempfile::tempdir().unwrap();
+        let log = File::create(folder.path().join(LOG)).unwrap();
+        Served::spawn(folder, args, &[], log.into())
+    }
+
+    fn spawn(folder: TempDir, args: &[&str], variables: &[(&str, &str)], errors: Stdio) -> Served {
         let mut process = Command::new(env!("CARGO_BIN_EXE_flowfabric"))
             .current_dir(folder.path())
+            .env_remove("RUST_LOG")
+            .envs(variables.iter().copied())
             .args(["--json", "serve", "--listen", "127.0.0.1:0"])
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(errors)
             .spawn()
             .unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: Value = serde_json::from_str(&line).unwrap();
         let address = said["listening"].as_str().unwrap().strip_prefix("http://").unwrap();
-        Served { process, address: address.parse().unwrap(), _folder: folder }
+        Served { process, address: address.parse().unwrap(), folder }
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join(LOG)).unwrap()
     }
 
     pub fn ask_to_end(&self) {

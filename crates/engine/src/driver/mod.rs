@@ -13,7 +13,7 @@ mod waits;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::Poll as TaskPoll;
 use std::time::{Duration, Instant};
@@ -143,6 +143,8 @@ pub(crate) struct Shared {
     pub next_events: Vec<AtomicU64>,
     pub changed: Notify,
     pub subscribers: AtomicUsize,
+    /// A subscriber could not read what is there: it looks again with the next answer of the store.
+    pub unread: AtomicBool,
     /// The partitions in which this server comes first; new work without a key goes there.
     pub preferred: RwLock<Vec<u16>>,
     /// The processes that serve the store.

@@ -177,6 +177,7 @@ impl Driver {
             if let (Some(attempt), Some(end)) = (&execution.live.attempt, execution.end()) {
                 self.shared.meters.run.add_ms(end.at - attempt.started_at);
             }
+            crate::spans::ended(&execution);
             let id = execution.id;
             self.live.remove(&id);
             let ended = Ended { execution, result };
@@ -214,8 +215,10 @@ impl Driver {
     }
 
     pub(super) fn publish(&self, partition: PartitionId, next_event: u64) {
-        self.shared.next_events[partition.index()].fetch_max(next_event, Ordering::Release);
-        if self.shared.subscribers.load(Ordering::Relaxed) > 0 {
+        let before = self.shared.next_events[partition.index()].fetch_max(next_event, Ordering::Release);
+        // Where stores are looked at many times a second, thousands of readers must not be woken for nothing.
+        let has_news = next_event > before || self.shared.unread.swap(false, Ordering::AcqRel);
+        if has_news && self.shared.subscribers.load(Ordering::Relaxed) > 0 {
             self.shared.changed.notify_waiters();
         }
     }

@@ -255,7 +255,8 @@ async fn run(mut place: Place, task: Task, running: Arc<Running>) {
             None => Box::pin(std::future::ready(Err(unknown_kind(&execution.spec.kind)))),
         });
         let (kind, attempt) = (&*execution.spec.kind, execution.attempt_number());
-        let span = tracing::info_span!("attempt", execution = %execution.id, kind, attempt);
+        let flow = execution.flow().map(tracing::field::display);
+        let span = tracing::info_span!("attempt", execution = %execution.id, kind, attempt, flow);
         tokio::select! {
             biased;
             conclusion = handling.instrument(span) => Some(conclusion),

@@ -35,6 +35,7 @@ use ff_api::Problem;
 use ff_api::flow::ChildRequest;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
+use tracing::Instrument as _;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ComponentsBuilder, Info, OpenApi, OpenApiBuilder, SecurityRequirement};
 use utoipa_axum::router::OpenApiRouter;
@@ -42,7 +43,7 @@ use utoipa_axum::routes;
 
 use crate::answer::Refusal;
 use crate::app::{App, Shared};
-use crate::document;
+use crate::{document, trace};
 
 /// How many items a page has at most.
 const PAGE_MAX: u32 = 10_000;
@@ -193,14 +194,17 @@ async fn around(State(app): State<Shared>, mut request: Request, next: Next) -> 
     let waits = request.uri().query().is_some_and(|it| it.contains("wait="))
         || path.ends_with("/claim")
         || path.ends_with("/heartbeat");
+    let request_id = id.to_str().unwrap_or("none");
+    let span = trace::request(request_id, &method, route.as_deref(), request.headers());
     let started = std::time::Instant::now();
-    let mut response = next.run(request).await;
+    let mut response = next.run(request).instrument(span.clone()).await;
     let (status, took) = (response.status(), started.elapsed());
-    if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
-        tracing::warn!(%method, path, status = status.as_u16(), ?took, request = ?id, "request failed");
-    } else {
-        tracing::debug!(%method, path, status = status.as_u16(), ?took, request = ?id, "request");
-    }
+    let (code, took_us) = (status.as_u16(), took.as_micros());
+    span.in_scope(|| match status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
+        // Where only what is wrong is logged, there is no span that tells of the request.
+        true => tracing::warn!(%method, path, status = code, took_us, request_id, "request failed"),
+        false => tracing::debug!(path, status = code, took_us, "answered"),
+    });
     app.requests.add(route.as_deref(), status.as_u16(), (!waits).then_some(took));
     let headers = response.headers_mut();
     headers.insert("x-request-id", id);

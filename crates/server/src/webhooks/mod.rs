@@ -16,6 +16,7 @@ mod deliver;
 mod send;
 mod sign;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ use send::Sender;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub targets: Targets,
+    /// Authorities that receivers are checked with beside those that the machine trusts, as a PEM file.
+    pub authorities: Option<PathBuf>,
     /// How often it is looked whether webhooks have changed or lost their server.
     pub look_every: Duration,
     /// How long one request may take, from its connection to the head of its answer.
@@ -43,7 +46,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         let [look_every, timeout] = [1, 10].map(Duration::from_secs);
-        Options { targets: Targets::Public, look_every, timeout }
+        Options { targets: Targets::Public, authorities: None, look_every, timeout }
     }
 }
 
@@ -65,7 +68,7 @@ impl Deliveries {
 /// Begins to deliver.
 pub fn start(engine: Engine, options: Options) -> Deliveries {
     let (stop, stopped) = oneshot::channel();
-    let sender = Arc::new(Sender::new(options.targets, options.timeout));
+    let sender = Arc::new(Sender::new(options.targets, options.authorities, options.timeout));
     let crew = Crew { engine, sender, at_work: FxHashMap::default() };
     let done = tokio::spawn(crew.run(options.look_every, stopped));
     Deliveries { stop, done }

@@ -1,5 +1,7 @@
 //! One request: looked up, checked, connected, sent, answered; no redirects, no cookies, no proxy.
 
+use std::fmt::Display;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -10,7 +12,8 @@ use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -33,14 +36,15 @@ pub(super) struct Answered {
 #[derive(Debug)]
 pub(super) struct Sender {
     targets: Targets,
+    authorities: Option<PathBuf>,
     timeout: Duration,
     /// Made when the first encrypted request is sent.
     tls: OnceLock<Arc<ClientConfig>>,
 }
 
 impl Sender {
-    pub(super) fn new(targets: Targets, timeout: Duration) -> Sender {
-        Sender { targets, timeout, tls: OnceLock::new() }
+    pub(super) fn new(targets: Targets, authorities: Option<PathBuf>, timeout: Duration) -> Sender {
+        Sender { targets, authorities, timeout, tls: OnceLock::new() }
     }
 
     /// Sends a body and waits for the head of the answer.
@@ -91,6 +95,14 @@ impl Sender {
         }
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if let Some(file) = &self.authorities {
+            let problem = |error: &dyn Display| format!("{}: {error}", file.display());
+            let own = CertificateDer::pem_file_iter(file).map_err(|error| problem(&error))?;
+            for certificate in own {
+                let certificate = certificate.map_err(|error| problem(&error))?;
+                roots.add(certificate).map_err(|error| problem(&error))?;
+            }
+        }
         if roots.is_empty() {
             return Err("this machine has no certificate authorities to check the receiver with".to_owned());
         }

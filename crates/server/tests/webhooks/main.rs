@@ -2,123 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+mod encrypted;
+mod receiver;
+
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use axum::routing::any;
-use ff_api::webhook::DeliveryDoc;
-use ff_core::base64;
 use ff_core::commands::{SetLane, SetWebhook, TakeWebhook};
-use ff_core::event::Family;
 use ff_core::registry::Webhook;
 use ff_core::suspension::token::Secret;
 use ff_engine::{Engine, EngineConfig};
 use ff_server::webhooks::{Deliveries, Options, Targets, start};
 use ff_store::MemoryStore;
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256;
-use tokio::sync::mpsc;
 
-const SECRET: Secret = Secret([7; 32]);
-
-/// One request that arrived.
-struct Request {
-    path: String,
-    headers: HeaderMap,
-    body: Bytes,
-}
-
-impl Request {
-    fn header(&self, name: &str) -> &str {
-        self.headers[name].to_str().unwrap()
-    }
-
-    /// The lanes whose changes it tells, in order.
-    fn lanes(&self) -> Vec<String> {
-        let doc: DeliveryDoc = serde_json::from_slice(&self.body).unwrap();
-        assert_eq!(doc.webhook, "hook");
-        doc.events.into_iter().map(|event| event.lane.unwrap()).collect()
-    }
-
-    fn is_signed_with(&self, secret: &Secret) -> bool {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).unwrap();
-        mac.update(format!("{}.{}.", self.header("webhook-id"), self.header("webhook-timestamp")).as_bytes());
-        mac.update(&self.body);
-        let signature =
-            base64::decode(self.header("webhook-signature").strip_prefix("v1,").unwrap()).unwrap();
-        mac.verify_slice(&signature).is_ok()
-    }
-}
-
-/// Takes deliveries and answers with a status that the test sets.
-struct Receiver {
-    address: SocketAddr,
-    requests: mpsc::UnboundedReceiver<Request>,
-    status: Arc<Mutex<StatusCode>>,
-}
-
-type Shared = (mpsc::UnboundedSender<Request>, Arc<Mutex<StatusCode>>);
-
-async fn receive(
-    State((arrived, status)): State<Shared>,
-    uri: axum::http::Uri,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    arrived.send(Request { path: uri.to_string(), headers, body }).unwrap();
-    let status = *status.lock().unwrap();
-    (status, [("location", "/elsewhere")]).into_response()
-}
-
-impl Receiver {
-    async fn start() -> Receiver {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (arrived, requests) = mpsc::unbounded_channel();
-        let status = Arc::new(Mutex::new(StatusCode::OK));
-        let app = axum::Router::new().fallback(any(receive)).with_state((arrived, status.clone()));
-        tokio::spawn(async move { axum::serve(listener, app).await });
-        Receiver { address, requests, status }
-    }
-
-    fn answer_with(&self, status: u16) {
-        *self.status.lock().unwrap() = StatusCode::from_u16(status).unwrap();
-    }
-
-    async fn next(&mut self) -> Request {
-        self.requests.recv().await.unwrap()
-    }
-
-    /// Reads deliveries until so many lanes were told.
-    async fn lanes(&mut self, count: usize) -> Vec<String> {
-        let mut lanes = Vec::new();
-        while lanes.len() < count {
-            lanes.extend(self.next().await.lanes());
-        }
-        lanes
-    }
-
-    fn hook(&self) -> SetWebhook {
-        SetWebhook {
-            id: "hook".into(),
-            url: format!("http://{}/in?key=1", self.address).into(),
-            secret: Some(SECRET),
-            families: vec![Family::Operator],
-            namespace: None,
-            lane: None,
-            facts: vec!["lane_changed".into()],
-            paused: false,
-            begin: None,
-            actor: "ada".into(),
-            cause: "test".into(),
-        }
-    }
-}
+use receiver::{Receiver, SECRET};
 
 async fn engine(store: &MemoryStore) -> Engine {
     Engine::start(Arc::new(store.another()), EngineConfig::default()).await.unwrap()
