@@ -108,6 +108,7 @@ fn crates_know_only_those_they_may_know() {
                 "ff-store-postgres",
                 "ff-engine",
                 "ff-scratch",
+                "ff-server",
                 "flowfabric",
             ],
         ),
