@@ -528,25 +528,27 @@ impl Settling<'_> {
 
     fn close_or_reopen(&mut self, id: FlowId) -> Result<(), Stop> {
         let mut flow = (**self.ws.require_flow(id)?).clone();
-        match (&flow.live.end, flow.is_over()) {
-            (None, true) => {
-                let state = flow.outcome();
-                let keep_until = match flow.live.nodes {
-                    0 => self.now.saturating_add(self.ws.limits.retention_ms),
-                    _ => flow.live.keep_until,
-                };
-                // A child flow leaves with its parent.
-                let remove_at = flow.spec.parent.is_none().then_some(keep_until.max(self.now));
-                flow.live.end = Some(FlowEnd { state, at: self.now, remove_at });
-                self.ws.emit_flow(&flow, self.now, Fact::FlowEnded { state });
-            }
-            (Some(_), false) => {
-                flow.live.end = None;
-                self.ws.emit_flow(&flow, self.now, Fact::FlowReopened);
-            }
-            _ => return Ok(()),
+        let (is_over, outcome) = (flow.is_over(), flow.outcome());
+        // A member that stands for a flow may run again and end within one commit; the flow around it ends anew, too.
+        let reopens = flow.live.end.as_ref().is_some_and(|end| !is_over || end.state != outcome);
+        if reopens {
+            flow.live.end = None;
+            self.ws.emit_flow(&flow, self.now, Fact::FlowReopened);
         }
-        self.ws.put_flow(flow, self.now);
+        let ends = is_over && flow.live.end.is_none();
+        if ends {
+            let keep_until = match flow.live.nodes {
+                0 => self.now.saturating_add(self.ws.limits.retention_ms),
+                _ => flow.live.keep_until,
+            };
+            // A child flow leaves with its parent.
+            let remove_at = flow.spec.parent.is_none().then_some(keep_until.max(self.now));
+            flow.live.end = Some(FlowEnd { state: outcome, at: self.now, remove_at });
+            self.ws.emit_flow(&flow, self.now, Fact::FlowEnded { state: outcome });
+        }
+        if reopens || ends {
+            self.ws.put_flow(flow, self.now);
+        }
         Ok(())
     }
 }

@@ -274,3 +274,24 @@ fn a_spare_for_a_child_flow_starts_some_time_after_that_has_begun() {
     play.complete("spare j");
     assert_eq!(play.flow_state(), FlowState::Completed);
 }
+
+#[test]
+fn a_flow_whose_member_runs_again_and_ends_within_one_commit_ends_anew() {
+    let mut play = Play::new();
+    let mut command = sketch(&mut play, "child", "");
+    command.nodes[0].create.start = Some(crate::commands::When::In(5_000));
+    // Flows are settled in the order of their ids; this one before the flow around it.
+    let id = FlowId::from_parts(play.bench.now, Route(0), 0);
+    assert!(id < command.id);
+    command.nodes[0].child.as_mut().unwrap().id = id;
+    play.run(command).unwrap();
+    play.bench.ok(cancel(play.ids["child"], None));
+    assert_eq!(play.flow_state(), FlowState::Failed);
+    let told = play.bench.store.events.len();
+    // Nothing of its flow has anything to do.
+    play.bench.ok(replay(play.ids["child"]));
+    assert_eq!((play.state("child"), play.flow_state()), ("completed", FlowState::Completed));
+    let words = play.bench.store.events[told..].iter();
+    let of_outer: Vec<_> = words.filter(|it| it.flow == Some(play.flow)).map(|it| it.fact.word()).collect();
+    assert_eq!(of_outer, ["replayed", "completed", "flow_reopened", "flow_ended"]);
+}
