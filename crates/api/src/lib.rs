@@ -8,10 +8,12 @@
 mod macros;
 
 pub mod access;
+pub mod bulk;
 pub mod event;
 pub mod execution;
 pub mod fields;
 pub mod flow;
+pub mod inbox;
 pub mod lane;
 pub mod mail;
 pub mod output;

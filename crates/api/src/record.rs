@@ -9,7 +9,7 @@
 //! | a claim | [`Tasks`] |
 //! | a heartbeat | [`BeatRecord`] |
 //! | a result | [`Ended`] |
-//! | a read of executions, flows, edges, steps, signals, waitpoints, keys, frames, streams, lanes, workers | the stored types, in the struct of this module named after the route |
+//! | a read of executions, flows, edges, steps, signals, waitpoints, keys, frames, streams, lanes, workers, dead letters | the stored types, in the struct of this module named after the route |
 //!
 //! Records may change with every release; a server says in `/v1/info` which [`VERSION`] it speaks, and a caller that
 //! shares another one must not go on.
@@ -19,6 +19,7 @@ use std::sync::Arc;
 use ff_core::attempt::Attempt;
 use ff_core::event::Event;
 use ff_core::flow::{Edge, Flow};
+use ff_core::inbox::DeadLetter;
 use ff_core::lane::Lane;
 use ff_core::query::CountKey;
 use ff_core::reply::Renewal;
@@ -93,4 +94,6 @@ records! {
     /// A signing key without its secret.
     KeyRecord { id: u32, created_at: Ms, retires_at: Option<Ms> }
     Keys { keys: Vec<KeyRecord> }
+    LetterRecord { partition: u16, letter: DeadLetter }
+    Letters { letters: Vec<DeadLetter>, next_after: Option<u64> }
 }

@@ -1,8 +1,13 @@
 //! What a webhook receives.
 
+use ff_core::commands::SetWebhook;
+use ff_core::event::Family;
+use ff_core::name::{LaneName, Namespace};
 use ff_core::registry::{Delivery, Webhook};
+use ff_core::rejection::Invalid;
 
 use crate::event::EventDoc;
+use crate::fields::word;
 use crate::time::Time;
 
 request! {
@@ -29,6 +34,30 @@ request! {
         pub new_secret: bool,
         pub actor: Option<String>,
         pub cause: Option<String>,
+    }
+}
+
+impl WebhookRequest {
+    /// The command it stands for, without a secret.
+    ///
+    /// # Errors
+    /// The field that does not fit.
+    pub fn command(self, id: &str, actor: &str) -> Result<SetWebhook, Invalid> {
+        let families = self.families.iter().map(|it| word("families", it, Family::ALL, Family::word));
+        Ok(SetWebhook {
+            id: id.into(),
+            url: self.url.into(),
+            secret: None,
+            first_secret: None,
+            families: families.collect::<Result<_, _>>()?,
+            namespace: self.namespace.as_deref().map(Namespace::parse).transpose()?,
+            lane: self.lane.as_deref().map(LaneName::parse).transpose()?,
+            facts: self.facts.into_iter().map(Into::into).collect(),
+            paused: self.paused,
+            begin: self.begin.map(Into::into),
+            actor: actor.into(),
+            cause: self.cause.unwrap_or_default().into(),
+        })
     }
 }
 

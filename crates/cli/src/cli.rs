@@ -19,6 +19,7 @@ Examples:
   flowfabric list --state failed --since 1h
   flowfabric serve
   flowfabric list --server http://127.0.0.1:7400
+  flowfabric bulk cancel --kind charge --dry-run
   flowfabric flow submit trip.yaml --wait
   flowfabric explain 0197f3a2-6f3e-7c41-9b1d-0242ac120002
   flowfabric tail --from beginning --limit 20 --json

@@ -113,6 +113,12 @@ fn hint_for(error: &Error) -> Option<&'static str> {
         Error::Rejected(Rejection::NotFound { what, .. }) if what == "flow" => {
             "`flowfabric flow list` shows what there is; ended flows are removed after their retention"
         }
+        Error::Rejected(Rejection::NotFound { what, .. }) if what == "bulk operation" => {
+            "`flowfabric bulk list` shows those that run and the last hundred that have ended"
+        }
+        Error::Rejected(Rejection::NotFound { what, .. }) if what == "webhook" => {
+            "`flowfabric webhook list` shows what there is"
+        }
         Error::Rejected(Rejection::NotFound { .. }) => {
             "`flowfabric list` shows what there is; ended work is removed after its retention"
         }

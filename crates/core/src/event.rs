@@ -10,7 +10,7 @@ use crate::flow::{CancelPolicy, FlowState, Join};
 use crate::id::{ExecutionId, FlowId, InstanceId};
 use crate::lane::LaneMode;
 use crate::name::{Kind, LaneName, Namespace, SignalName, StepName, WorkerName};
-use crate::registry::Role;
+use crate::registry::{BulkVerb, Role};
 use crate::state::{AttemptOutcome, Reason, words};
 use crate::suspension::{Effect, ResumedBy};
 use crate::tags::Tags;
@@ -350,6 +350,22 @@ pub enum Fact {
         by: By,
         webhook: Box<str>,
     },
+    /// A bulk operation has begun; what it does to executions are events of theirs.
+    BulkStarted {
+        by: By,
+        bulk: Box<str>,
+        verb: BulkVerb,
+    },
+    BulkStopped {
+        by: By,
+        bulk: Box<str>,
+    },
+    BulkFinished {
+        bulk: Box<str>,
+        seen: u64,
+        done: u64,
+        failed: u64,
+    },
     LaneChanged {
         by: By,
         mode: LaneMode,
@@ -447,6 +463,9 @@ impl Fact {
         "token_revoked",
         "webhook_set",
         "webhook_removed",
+        "bulk_started",
+        "bulk_stopped",
+        "bulk_finished",
         "lane_changed",
         "worker_registered",
         "worker_drained",
@@ -507,6 +526,9 @@ impl Fact {
             | TokenRevoked { .. }
             | WebhookSet { .. }
             | WebhookRemoved { .. }
+            | BulkStarted { .. }
+            | BulkStopped { .. }
+            | BulkFinished { .. }
             | LaneChanged { .. }
             | WorkerRegistered { .. }
             | WorkerDrained { .. }
@@ -571,6 +593,9 @@ impl Fact {
             TokenRevoked { .. } => "token_revoked",
             WebhookSet { .. } => "webhook_set",
             WebhookRemoved { .. } => "webhook_removed",
+            BulkStarted { .. } => "bulk_started",
+            BulkStopped { .. } => "bulk_stopped",
+            BulkFinished { .. } => "bulk_finished",
             LaneChanged { .. } => "lane_changed",
             WorkerRegistered { .. } => "worker_registered",
             WorkerDrained { .. } => "worker_drained",

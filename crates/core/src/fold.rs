@@ -162,6 +162,9 @@ impl Folded {
             | Fact::TokenRevoked { .. }
             | Fact::WebhookSet { .. }
             | Fact::WebhookRemoved { .. }
+            | Fact::BulkStarted { .. }
+            | Fact::BulkStopped { .. }
+            | Fact::BulkFinished { .. }
             | Fact::LaneChanged { .. }
             | Fact::WorkerRegistered { .. }
             | Fact::WorkerDrained { .. }

@@ -25,7 +25,7 @@ const SHOWN_CHARS: usize = 128;
 const REASON_CHARS_MAX: usize = 1_000;
 
 /// A row of the inbox, as the application wrote it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Posted {
     /// Given by the store; unique within it. Smaller numbers are taken first.
     pub number: u64,
@@ -65,7 +65,7 @@ pub struct LetterHead {
 }
 
 /// A posted row that could not become an execution.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadLetter {
     pub posted: Posted,
     pub reason: String,

@@ -45,6 +45,8 @@ pub struct Limits {
     /// How many access tokens, and how many webhooks, there may be.
     pub tokens_max: usize,
     pub webhooks_max: usize,
+    /// How many bulk operations may run at once.
+    pub bulk_running_max: usize,
     /// How far ahead a delay, a deadline or a timeout may reach.
     pub horizon_ms_max: Ms,
     /// How long an idempotency key returns the first execution.
@@ -82,6 +84,7 @@ impl Default for Limits {
             best_effort_ms: 60_000,
             tokens_max: 10_000,
             webhooks_max: 256,
+            bulk_running_max: 16,
             horizon_ms_max: 10 * 366 * DAY_MS,
             idempotency_window_ms: DAY_MS,
             retention_ms: 7 * DAY_MS,

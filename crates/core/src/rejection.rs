@@ -121,6 +121,10 @@ pub enum Rejection {
     RegistryFull { what: Cow<'static, str>, max: usize },
     #[error("webhook {webhook} has gone on without this delivery; look where it stands before the next")]
     DeliverySuperseded { webhook: Box<str> },
+    #[error("bulk operation {bulk} is carried out by another server, or has ended; look where it stands")]
+    BulkSuperseded { bulk: Box<str> },
+    #[error("execution {execution} has ended only at {at}, after it was asked for")]
+    EndedSince { execution: ExecutionId, at: Ms },
     #[error("message {number} from partition {from} arrived before {expected}; send that one first")]
     MessageGap { from: u16, number: u64, expected: u64 },
 }
@@ -164,6 +168,8 @@ impl Rejection {
             Rejection::IdUsed { .. } => "id_used",
             Rejection::RegistryFull { .. } => "registry_full",
             Rejection::DeliverySuperseded { .. } => "delivery_superseded",
+            Rejection::BulkSuperseded { .. } => "bulk_superseded",
+            Rejection::EndedSince { .. } => "ended_since",
             Rejection::MessageGap { .. } => "message_gap",
         }
     }

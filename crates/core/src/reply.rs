@@ -9,7 +9,7 @@ use crate::execution::{CancelRequest, Execution, How};
 use crate::flow::Flow;
 use crate::id::{ExecutionId, PartitionId};
 use crate::inbox::Fate;
-use crate::registry::{AccessToken, Webhook};
+use crate::registry::{AccessToken, BulkOperation, Webhook};
 use crate::rejection::Rejection;
 use crate::state::PublicState;
 use crate::suspension::{Effect, SigningKey, TokenText, WaitpointId};
@@ -99,6 +99,11 @@ pub enum Reply {
     },
     #[serde(skip)]
     Webhook(Arc<Webhook>),
+    /// A bulk operation as it is now; `existing` if the change had been made before.
+    Bulk {
+        bulk: Arc<BulkOperation>,
+        existing: bool,
+    },
     /// An agenda entry had its effect, or had become pointless.
     Fired {
         effect: bool,

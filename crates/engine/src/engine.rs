@@ -1,7 +1,7 @@
 //! The in-process API: commands, polls, reads, waits, subscriptions.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use ff_core::attempt::Attempt;
@@ -24,6 +24,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tracing::Instrument as _;
 
+use crate::bulk::Desk;
 use crate::config::EngineConfig;
 use crate::driver::{Driver, Request, Shared};
 pub use crate::driver::{Ended, ShutdownReport, Task};
@@ -53,6 +54,16 @@ pub struct Engine {
     inner: Arc<Inner>,
 }
 
+/// A handle that does not keep the engine running.
+#[derive(Clone, Debug)]
+pub(crate) struct WeakEngine(Weak<Inner>);
+
+impl WeakEngine {
+    pub fn upgrade(&self) -> Option<Engine> {
+        self.0.upgrade().map(|inner| Engine { inner })
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     store: Arc<dyn Store>,
@@ -67,6 +78,7 @@ struct Inner {
     /// Whether there is known to be a key that tokens are signed with.
     has_key: AtomicBool,
     tokens: TokenCache,
+    bulk: Arc<Desk>,
     started: Instant,
 }
 
@@ -107,6 +119,7 @@ impl Engine {
             next_route,
             has_key: AtomicBool::new(false),
             tokens: TokenCache::default(),
+            bulk: Arc::default(),
             started: Instant::now(),
         };
         Ok(Engine { inner: Arc::new(inner) })
@@ -130,6 +143,24 @@ impl Engine {
 
     pub(crate) fn token_cache(&self) -> &TokenCache {
         &self.inner.tokens
+    }
+
+    pub(crate) fn bulk_desk(&self) -> &Arc<Desk> {
+        &self.inner.bulk
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakEngine {
+        WeakEngine(Arc::downgrade(&self.inner))
+    }
+
+    /// Whether time passes only when somebody moves it.
+    pub(crate) fn has_own_clock(&self) -> bool {
+        self.inner.config.local_clock.is_some()
+    }
+
+    /// Whether nothing can be asked of it any more.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.inner.requests.is_closed()
     }
 
     /// The time on the process's own clock, which only tells how much has passed.
@@ -458,6 +489,7 @@ impl Engine {
 
     /// Looks at the store and the clock now; returns when that is done.
     pub async fn nudge(&self) {
+        self.inner.bulk.wake.notify_one();
         let (answer, done) = oneshot::channel();
         if self.send(Request::Nudge { answer }).is_ok() {
             let _ = done.await;

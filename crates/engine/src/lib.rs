@@ -6,6 +6,8 @@
 //! | what is asked about flows | [`flows`] |
 //! | waitpoints, signals, steps, keys | [`mail`] |
 //! | access tokens, webhooks | [`registry`] |
+//! | the same done to many executions | [`bulk`] |
+//! | posted rows that could not become executions | [`letters`] |
 //! | live output | [`tail`] |
 //! | what decides and when, without any I/O | [`machine`] |
 //! | the thread that feeds the machine and carries out what it asks for | [`driver`] |
@@ -15,6 +17,7 @@
 //! | how long things took, and how long they wait | [`meters`], `queue` |
 //! | whether everything in a store agrees | [`doctor`] |
 
+pub mod bulk;
 pub mod config;
 pub mod cursor;
 pub mod doctor;
@@ -25,6 +28,7 @@ pub mod failure;
 pub mod flows;
 mod history;
 mod inputs;
+pub mod letters;
 pub mod machine;
 pub mod mail;
 pub mod meters;

@@ -173,7 +173,7 @@ async fn the_result_of_a_child_flow_stays_while_a_member_of_it_runs_again() {
     assert_eq!(stand.engine.wait(id).await.unwrap().result, Some(Payload::json("9")));
     assert_eq!(told().await, (Payload::json("9"), Some(Payload::json("9"))));
     let (actor, cause) = ("ada".into(), "once more".into());
-    stand.engine.execute(Replay { execution: last_id, actor, cause }).await.unwrap();
+    stand.engine.execute(Replay { execution: last_id, actor, cause, ended_by: None }).await.unwrap();
     let (task, _) = stand.take("last").await;
     assert_eq!(told().await, (Payload::json("9"), None), "its node has not ended anew");
     stand.complete(&task, "10").await;

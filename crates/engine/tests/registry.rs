@@ -134,6 +134,7 @@ fn hook(id: &str) -> SetWebhook {
         id: id.into(),
         url: "https://example.test/in".into(),
         secret: Some(Secret([1; 32])),
+        first_secret: None,
         families: Vec::new(),
         namespace: None,
         lane: None,

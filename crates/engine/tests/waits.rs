@@ -24,7 +24,7 @@ fn cancel(execution: ExecutionId) -> Command {
 }
 
 fn replay(execution: ExecutionId) -> Command {
-    Replay { execution, actor: "t".into(), cause: "".into() }.into()
+    Replay { execution, actor: "t".into(), cause: "".into(), ended_by: None }.into()
 }
 
 #[tokio::test]

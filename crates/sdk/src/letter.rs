@@ -9,6 +9,9 @@ use crate::fabric::odd_reply;
 use crate::operation::{Asked, Operation};
 use crate::{Error, Fabric};
 
+/// How many one call brings.
+const LIMIT_MAX: usize = 10_000;
+
 /// A dead letter that was found, to be looked at, posted again or dropped.
 #[derive(Clone, Debug)]
 pub struct Letter {
@@ -23,13 +26,23 @@ impl Fabric {
     /// # Errors
     /// `not_found` if there is none, or the store cannot be read.
     pub async fn letter(&self, number: u64) -> Result<Letter, Error> {
-        match self.retried(|| self.link().letter(number)).await? {
+        match self.retried(|| self.link().dead_letter(number)).await? {
             Some((partition, letter)) => Ok(Letter { fabric: self.clone(), partition, letter }),
             None => {
                 let (what, id) = ("dead letter".into(), number.to_string());
                 Err(Error::Rejected(Rejection::NotFound { what, id }))
             }
         }
+    }
+}
+
+impl Fabric {
+    /// Dead letters after a number, in the order of their numbers: up to so many, 10,000 at most.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn letters(&self, after: u64, limit: usize) -> Result<Vec<DeadLetter>, Error> {
+        self.retried(|| self.link().dead_letters(after, limit.clamp(1, LIMIT_MAX))).await
     }
 }
 

@@ -9,6 +9,8 @@
 //! | finding, explaining | [`Fabric::search`], [`Fabric::explain`], [`Fabric::count`] |
 //! | graphs of work | [`Fabric::flow`], [`FlowBuilder`], [`Node`], [`FlowRun`], [`Fabric::flows`] |
 //! | changing the course of work | [`Fabric::cancel`], [`Fabric::replay`], [`Operation`], [`LaneHandle`] |
+//! | the same for many executions | [`Fabric::bulk`], [`NewBulk`], [`BulkRun`] |
+//! | who may call a server, where it delivers events | [`Fabric::create_token`], [`Fabric::set_webhook`] |
 //! | events and states as they happen | [`Fabric::events`], [`Fabric::watch`] |
 //! | running work | [`Worker`], [`Context`], [`Outcome`], [`TaskFailure`] |
 //! | steps that are not run twice, sleeping, children | [`Context::step`], [`Context::sleep`], [`Context::child`] |
@@ -18,6 +20,7 @@
 //! | tests that move the clock | [`testing`] |
 
 mod access;
+mod bulk;
 mod context;
 mod durable;
 mod error;
@@ -39,9 +42,11 @@ mod submission;
 pub mod testing;
 mod time;
 mod url;
+mod webhook;
 mod worker;
 
 pub use access::{NewToken, Role, TokenInfo};
+pub use bulk::{Bulk, BulkInfo, BulkPreview, BulkRun, NewBulk};
 pub use context::Context;
 pub use durable::{
     Child, ChildCall, OpenWaitpoint, OrTimeout, Received, Resumed, RetriedStep, StartChild, StepCall,
@@ -67,6 +72,7 @@ pub use run::{Run, result_of};
 pub use signals::asked_to_end;
 pub use submission::Submission;
 pub use time::TestClock;
+pub use webhook::{DeliveryInfo, WebhookInfo, WebhookSettings};
 pub use worker::{Stopped, Worker};
 
 pub use ff_core::attempt::{Attempt, ErrorClass, Progress, TaskError};

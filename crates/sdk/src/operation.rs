@@ -65,6 +65,10 @@ impl<T> Operation<T> {
         Operation { fabric: fabric.clone(), asked, make: Box::new(make), read }
     }
 
+    pub(crate) fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
     pub(crate) fn asked_mut(&mut self) -> &mut Asked {
         &mut self.asked
     }
@@ -170,7 +174,7 @@ impl Fabric {
     /// Runs an ended execution again, in a new series of attempts.
     pub fn replay(&self, execution: ExecutionId) -> Operation<Arc<Execution>> {
         Operation::new(self, changed, move |Asked { actor, cause, .. }| {
-            Ok(Replay { execution, actor, cause }.into())
+            Ok(Replay { execution, actor, cause, ended_by: None }.into())
         })
     }
 

@@ -5,7 +5,8 @@
 //! | read | yes | yes | yes | yes |
 //! | submit work and signals | | yes | yes | yes |
 //! | claim and work | | yes | | yes |
-//! | cancel, hold, replay, change lanes and flows | | | yes | yes |
+//! | make the token of a waitpoint again | | yes | yes | yes |
+//! | cancel, hold, replay, change lanes and flows, one by one or many | | | yes | yes |
 //! | tokens, keys, webhooks | | | | yes |
 //!
 //! A token may be limited to namespaces: what belongs to others is not there for it. A viewer sees payloads only if its

@@ -1,10 +1,7 @@
 //! `flowfabric inbox`
 
 use clap::{Args, Subcommand};
-use ff_core::PartitionId;
-use ff_core::inbox::DeadLetter;
-use ff_engine::doctor;
-use flowfabric::Letter;
+use flowfabric::{DeadLetter, Letter};
 use serde_json::{Value, json};
 
 use super::operate::By;
@@ -13,6 +10,8 @@ use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
 use crate::view;
 
+/// How many are read at once.
+const PAGE: usize = 1_000;
 /// How much of a reason the table shows.
 const REASON_CHARS: usize = 80;
 
@@ -83,19 +82,28 @@ impl Named {
 }
 
 async fn list(settings: &Settings) -> Result<(), Problem> {
-    let store = session::open_store(settings).await?;
-    let mut letters = Vec::new();
-    for partition in (0..store.info().partitions).map(PartitionId) {
-        letters.extend(doctor::dead_letters(&*store, partition).await?);
-    }
-    store.close().await;
-    letters.sort_by_key(|letter| letter.posted.number);
+    session::with(settings, Open::Existing, Patience::Short, async |fabric| {
+        let mut letters: Vec<DeadLetter> = Vec::new();
+        loop {
+            let after = letters.last().map_or(0, |letter| letter.posted.number);
+            let page = fabric.letters(after, PAGE).await?;
+            let is_last = page.len() < PAGE;
+            letters.extend(page);
+            if is_last {
+                return show(settings, &letters);
+            }
+        }
+    })
+    .await
+}
+
+fn show(settings: &Settings, letters: &[DeadLetter]) -> Result<(), Problem> {
     if settings.json {
         let rows: Vec<Value> = letters.iter().map(row).collect();
         return view::document(&json!({ "dead_letters": rows }));
     }
     let mut table = view::table(&["number", "kind", "posted", "reason"]);
-    for DeadLetter { posted, reason, .. } in &letters {
+    for DeadLetter { posted, reason, .. } in letters {
         table.add_row(vec![
             posted.number.to_string(),
             posted.shown_kind(),

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod bench;
+mod bulk;
 mod cancel;
 mod completions;
 mod counts;
@@ -31,7 +32,9 @@ mod tag;
 mod tail;
 mod token;
 mod waitpoint;
+mod wanted;
 mod watch;
+mod webhook;
 mod worker;
 mod workers;
 
@@ -58,6 +61,8 @@ pub enum Command {
     Steps(steps::Steps),
     Key(key::Key),
     Token(token::Token),
+    Webhook(webhook::Webhook),
+    Bulk(bulk::Bulk),
     Replay(replay::Replay),
     Hold(hold::Hold),
     Release(release::Release),
@@ -97,6 +102,8 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Problem> {
         Command::Steps(it) => it.run(&settings).await,
         Command::Key(it) => it.run(&settings).await,
         Command::Token(it) => it.run(&settings).await,
+        Command::Webhook(it) => it.run(&settings).await,
+        Command::Bulk(it) => it.run(&settings).await,
         Command::Replay(it) => it.run(&settings).await,
         Command::Hold(it) => it.run(&settings).await,
         Command::Release(it) => it.run(&settings).await,

@@ -104,7 +104,8 @@ impl Serve {
         let targets = if self.allow_private_webhooks { Targets::Any } else { Targets::Public };
         let authorities = self.webhook_ca.clone();
         let options = ff_server::webhooks::Options { targets, authorities, ..Default::default() };
-        let deliveries = ff_server::webhooks::start(engine, options);
+        let deliveries = ff_server::webhooks::start(engine.clone(), options);
+        let bulks = engine.run_bulks();
         let (url, store) =
             (format!("{scheme}://{}", server.address), session::without_password(&settings.store));
         if settings.json {
@@ -120,6 +121,7 @@ impl Serve {
         }
         let stopped = server.stop().await;
         deliveries.stop().await;
+        bulks.stop().await;
         if !stopped.drained {
             eprintln!("some requests had not ended within the grace and were cut off");
         }

@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod bench;
+mod bulk;
 mod demo;
 mod flows;
 mod help;
@@ -12,6 +13,8 @@ mod mail;
 mod operations;
 mod postgres;
 mod reading;
+mod serving;
 mod settings;
 mod stand;
+mod through_server;
 mod worker;

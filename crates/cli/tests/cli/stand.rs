@@ -1,5 +1,6 @@
 //! A folder in which the binary is run.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -141,6 +142,23 @@ impl Stand {
         Background { child: Some(command.spawn().unwrap()) }
     }
 
+    /// Starts a server on a free port that ends with the test.
+    pub fn serve<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Server {
+        let mut command =
+            self.command(["--json", "serve", "--listen", "127.0.0.1:0"].into_iter().chain(args));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (mut url, mut token) = (None, None);
+        while url.is_none() {
+            let line = lines.next().expect("the server says where it listens").unwrap();
+            let said: Value = serde_json::from_str(&line).unwrap();
+            token = token.or_else(|| said["secret"].as_str().map(str::to_owned));
+            url = said["listening"].as_str().map(str::to_owned);
+        }
+        Server { url: url.unwrap(), token, process: Background { child: Some(child) } }
+    }
+
     /// How many executions the store holds; none if there is no store.
     pub fn stored(&self) -> u64 {
         match self.database.is_some() || self.path("flowfabric.db").exists() {
@@ -160,6 +178,14 @@ impl Stand {
         command.current_dir(self.folder.path()).env("USER", "ada").env("COLUMNS", "100");
         command
     }
+}
+
+/// A server that ends with the test at the latest.
+pub struct Server {
+    pub url: String,
+    /// The first token, if it has made one.
+    pub token: Option<String>,
+    pub process: Background,
 }
 
 /// A process that ends with the test at the latest.

@@ -1,6 +1,7 @@
 //! Every command, one file each, and [`decide`], which dispatches to them.
 
 mod acknowledge;
+mod advance_bulk;
 mod append;
 mod apply;
 mod bury_worker;
@@ -42,18 +43,22 @@ mod send_signal;
 mod set_lane;
 mod set_priority;
 mod set_webhook;
+mod start_bulk;
 mod start_child;
+mod stop_bulk;
 mod suspend;
 mod sweep;
 #[cfg(test)]
 mod table_tests;
 mod tag;
+mod take_bulk;
 mod take_webhook;
 #[cfg(test)]
 pub(crate) mod testing;
 mod unhold;
 
 pub use acknowledge::Acknowledge;
+pub use advance_bulk::{AdvanceBulk, Reached};
 pub use append::{Append, NewFrame};
 pub use apply::Apply;
 pub use bury_worker::BuryWorker;
@@ -94,9 +99,12 @@ pub use send_signal::{SendSignal, To, token_is_good};
 pub use set_lane::SetLane;
 pub use set_priority::SetPriority;
 pub use set_webhook::SetWebhook;
+pub use start_bulk::StartBulk;
 pub use start_child::StartChild;
+pub use stop_bulk::StopBulk;
 pub use suspend::Suspend;
 pub use tag::Tag;
+pub use take_bulk::TakeBulk;
 pub use take_webhook::TakeWebhook;
 pub use unhold::Unhold;
 
@@ -189,6 +197,10 @@ commands!(
     RemoveWebhook,
     TakeWebhook,
     NoteDelivery,
+    StartBulk,
+    TakeBulk,
+    AdvanceBulk,
+    StopBulk,
 );
 
 /// Decides one command. On `Err` the workspace is as it was before.
@@ -266,7 +278,7 @@ impl Command {
             Append(it) => it.fence.execution.route(),
             RotateKey(_) => Route(0),
             CreateToken(_) | RevokeToken(_) | SetWebhook(_) | RemoveWebhook(_) | TakeWebhook(_)
-            | NoteDelivery(_) => HOME,
+            | NoteDelivery(_) | StartBulk(_) | TakeBulk(_) | AdvanceBulk(_) | StopBulk(_) => HOME,
             IssueToken(it) => it.waitpoint.execution.route(),
             Claim(_) | Renew(_) | Fire(_) | Apply(_) | Acknowledge(_) | Receive(_) => return None,
         })
@@ -323,10 +335,13 @@ impl Command {
             RemoveWebhook(it) => check_by(&it.actor, &it.cause)?,
             TakeWebhook(it) => it.validate()?,
             NoteDelivery(it) => it.validate()?,
+            StartBulk(it) => it.validate(limits)?,
+            TakeBulk(it) => it.validate()?,
+            StopBulk(it) => check_by(&it.actor, &it.cause)?,
             // A posted row is checked when it is decided: what is wrong with it must be kept, not answered.
             Receive(_) => {}
             Claim(_) | Renew(_) | Release(_) | Heartbeat(_) | Fire(_) | Apply(_) | Acknowledge(_)
-            | IssueToken(_) => {}
+            | IssueToken(_) | AdvanceBulk(_) => {}
         }
         Ok(())
     }
@@ -368,6 +383,10 @@ impl Command {
             Command::SendSignal(it) => 512 + it.payload.len(),
             Command::RecordSteps(it) => it.steps.iter().map(|step| 256 + step.result.len()).sum(),
             Command::StartChild(it) => 512 + it.create.input.len(),
+            Command::StartBulk(it) => match &it.selection {
+                crate::registry::Selection::Ids(ids) => 512 + ids.len() * 40,
+                crate::registry::Selection::Filter { .. } => 2_048,
+            },
             Command::Append(it) => it.frames.iter().map(|frame| 128 + frame.bytes.len()).sum(),
             _ => 256,
         }

@@ -17,16 +17,21 @@ pub struct Replay {
     pub execution: ExecutionId,
     pub actor: Box<str>,
     pub cause: Box<str>,
+    /// Only if it had ended by then: whoever asks twice, because it may not have been heard, does not run it twice.
+    pub ended_by: Option<Ms>,
 }
 
 impl Replay {
     pub(super) fn decide(&self, ws: &mut Workspace, now: Ms) -> Decision {
         let current = ws.require(self.execution)?.clone();
-        if current.end().is_none() {
+        let Some(end) = current.end() else {
             let state = current.public_state();
             return Err(
                 Rejection::NotTerminal { execution: self.execution, state, verb: "replayed".into() }.into()
             );
+        };
+        if self.ended_by.is_some_and(|by| end.at > by) {
+            return Err(Rejection::EndedSince { execution: self.execution, at: end.at }.into());
         }
         if let Some(flow) = current.flow() {
             check_not_cancelled(ws, flow)?;
@@ -54,6 +59,7 @@ impl Replay {
 mod tests {
     use super::super::When;
     use super::super::testing::*;
+    use super::*;
 
     #[test]
     fn a_replay_opens_a_new_series_and_keeps_old_attempts_and_result() {
@@ -103,6 +109,21 @@ mod tests {
         assert_eq!(bench.state(fence.execution), ("delayed", "retry_backoff"));
         bench.pass(10_000);
         assert_eq!(bench.state(fence.execution), ("expired", "deadline_passed"));
+    }
+
+    #[test]
+    fn what_ended_after_it_was_asked_for_is_not_run_again() {
+        let mut bench = Bench::new();
+        let id = bench.create();
+        bench.ok(cancel(id, None));
+        let asked = Replay { ended_by: Some(bench.now), ..replay(id) };
+        bench.ok(asked.clone());
+        bench.pass(1);
+        bench.ok(cancel(id, None));
+        let events = bench.store.events.len();
+        assert_eq!(bench.refused(asked).code(), "ended_since");
+        assert_eq!(bench.store.events.len(), events);
+        bench.ok(replay(id));
     }
 
     #[test]

@@ -21,8 +21,11 @@ pub struct SetWebhook {
     pub id: Box<str>,
     /// Whether its address may be called is said by whoever calls it.
     pub url: Box<str>,
-    /// Absent: the one it has. A new webhook needs one.
+    /// Absent: the one it has.
     pub secret: Option<Secret>,
+    /// What a new webhook gets if nothing else is said. One that is there keeps its own: of two that make it at the
+    /// same moment, one brings its secret.
+    pub first_secret: Option<Secret>,
     /// Which events; empty means all.
     pub families: Vec<Family>,
     pub namespace: Option<Namespace>,
@@ -101,7 +104,7 @@ impl SetWebhook {
         if ws.records(RecordKind::Webhook)?.count() >= max {
             return Err(Rejection::RegistryFull { what: "webhooks".into(), max }.into());
         }
-        let Some(secret) = self.secret else {
+        let Some(secret) = self.secret.or(self.first_secret) else {
             return Err(Invalid::new("secret", "is missing; a new webhook needs one").into());
         };
         Ok(Webhook {
@@ -230,6 +233,16 @@ mod tests {
         bench.ok(set_webhook("hook"));
         assert_eq!(bench.run(set_webhook("more")).unwrap_err().code(), "registry_full");
         bench.ok(SetWebhook { paused: true, ..set_webhook("hook") });
+    }
+
+    #[test]
+    fn of_two_that_make_it_one_brings_its_secret() {
+        let mut bench = Bench::new();
+        let with =
+            |byte| SetWebhook { secret: None, first_secret: Some(Secret([byte; 32])), ..set_webhook("hook") };
+        let first = set(&mut bench, with(7));
+        assert_eq!((first.secret, first.revision), (Secret([7; 32]), 1));
+        assert_eq!(set(&mut bench, with(8)), first, "the second changes nothing");
     }
 
     #[test]

@@ -198,6 +198,10 @@ fn row(command: &Command) -> [&'static str; SHAPES.len()] {
         Command::RemoveWebhook(_)  => UNKNOWN,
         Command::TakeWebhook(_)    => UNKNOWN,
         Command::NoteDelivery(_)   => UNKNOWN,
+        Command::StartBulk(_)      => SAME,
+        Command::TakeBulk(_)       => UNKNOWN,
+        Command::AdvanceBulk(_)    => UNKNOWN,
+        Command::StopBulk(_)       => UNKNOWN,
         Command::Apply(_)          => SAME,
         Command::Acknowledge(_)    => SAME,
         // A row whose id exists is only taken.
@@ -267,6 +271,10 @@ fn commands(bench: &Bench, create: &Create, fence: Fence) -> Vec<Command> {
         remove_webhook("hook").into(),
         take_webhook(None, Some("server")).into(),
         note_delivery(1, None, "c1.1", 200).into(),
+        start_bulk("a").into(),
+        take_bulk(None, Some("server")).into(),
+        advance_bulk(1, Reached::End).into(),
+        stop_bulk("a").into(),
     ]
 }
 

@@ -25,7 +25,7 @@ use crate::lane::LaneMode;
 use crate::name::{Capability, FrameKind, Kind, LaneName, Namespace, SignalName, StepName, WorkerName};
 use crate::payload::Payload;
 use crate::policy::{Backoff, Jitter};
-use crate::registry::{Role, SecretHash};
+use crate::registry::{Action, BulkCounts, Role, SecretHash, Selection};
 use crate::step::{StepKey, StepKind, StepPlace};
 use crate::stream::FrameMode;
 use crate::suspension::token::Secret;
@@ -547,7 +547,11 @@ macro_rules! by_operator {
         })+
     };
 }
-by_operator!(hold => Hold, unhold => Unhold, revoke => Revoke, replay => Replay, remove => Remove, resume => Resume);
+pub(crate) fn replay(execution: ExecutionId) -> Replay {
+    Replay { execution, actor: "op".into(), cause: "test".into(), ended_by: None }
+}
+
+by_operator!(hold => Hold, unhold => Unhold, revoke => Revoke, remove => Remove, resume => Resume);
 
 pub(crate) fn set_priority(execution: ExecutionId, priority: i8) -> SetPriority {
     SetPriority { execution, priority, actor: "op".into(), cause: "test".into() }
@@ -686,6 +690,7 @@ pub(crate) fn set_webhook(id: &str) -> SetWebhook {
         id: id.into(),
         url: "https://example.test/in".into(),
         secret: Some(Secret([1; 32])),
+        first_secret: None,
         families: Vec::new(),
         namespace: None,
         lane: None,
@@ -717,6 +722,38 @@ pub(crate) fn note_delivery(number: u64, from: Option<&str>, to: &str, status: u
         sent: Some(sent),
         seed: number,
     }
+}
+
+/// Cancels everything.
+pub(crate) fn start_bulk(id: &str) -> StartBulk {
+    let up_to = ExecutionId(uuid::Uuid::max());
+    StartBulk {
+        id: id.into(),
+        action: Action::Cancel { grace_ms: None },
+        selection: Selection::Filter { filter: Box::default(), up_to, after: None },
+        rate: None,
+        namespaces: Vec::new(),
+        expected: None,
+        server: None,
+        actor: "op".into(),
+        cause: "test".into(),
+    }
+}
+
+pub(crate) fn take_bulk(before: Option<&str>, server: Option<&str>) -> TakeBulk {
+    let [before, server] = [before, server].map(|it| it.map(Into::into));
+    TakeBulk { bulk: "a".into(), before, server }
+}
+
+/// A part of three executions, one of which had ended.
+pub(crate) fn advance_bulk(part: u64, reached: Reached) -> AdvanceBulk {
+    let mut counts = BulkCounts { seen: 3, done: 2, ..BulkCounts::default() };
+    counts.skip(ExecutionId(uuid::Uuid::nil()), "terminal", "it has ended".to_owned());
+    AdvanceBulk { bulk: "a".into(), server: "server".into(), part, reached, counts, sent: 3 }
+}
+
+pub(crate) fn stop_bulk(id: &str) -> StopBulk {
+    StopBulk { id: id.into(), actor: "op".into(), cause: "test".into() }
 }
 
 /// Every call a worker can make about a lease.

@@ -4,12 +4,17 @@
 //! them for a moment. To a store they are all alike, a kind, an id and a JSON body, so that another kind of record
 //! needs no table of its own.
 
+mod bulk;
 mod token;
 mod webhook;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Error;
 
+pub use bulk::{
+    Action, BulkCounts, BulkOperation, BulkProblem, BulkState, BulkVerb, ENDED_KEPT, PART_MAX, PART_SCAN_MAX,
+    PROBLEMS_KEPT, Selection, Skip,
+};
 pub use token::{AccessToken, GONE_KEPT_MS, Refused, Revoked, Role, SecretHash};
 pub use webhook::{DELIVERIES_KEPT, Delivery, Paused, Webhook};
 
@@ -25,6 +30,7 @@ words!(
     RecordKind {
         Token = "token",
         Webhook = "webhook",
+        Bulk = "bulk",
     }
 );
 
@@ -43,6 +49,10 @@ impl RecordKey {
     pub fn webhook(id: &str) -> RecordKey {
         RecordKey { kind: RecordKind::Webhook, id: id.into() }
     }
+
+    pub fn bulk(id: &str) -> RecordKey {
+        RecordKey { kind: RecordKind::Bulk, id: id.into() }
+    }
 }
 
 /// One record.
@@ -50,6 +60,7 @@ impl RecordKey {
 pub enum Record {
     Token(AccessToken),
     Webhook(Webhook),
+    Bulk(BulkOperation),
 }
 
 impl Record {
@@ -57,6 +68,7 @@ impl Record {
         match self {
             Record::Token(it) => RecordKey::token(&it.id),
             Record::Webhook(it) => RecordKey::webhook(&it.id),
+            Record::Bulk(it) => RecordKey::bulk(&it.id),
         }
     }
 
@@ -68,6 +80,7 @@ impl Record {
         match self {
             Record::Token(it) => serde_json::to_string(it),
             Record::Webhook(it) => serde_json::to_string(it),
+            Record::Bulk(it) => serde_json::to_string(it),
         }
     }
 
@@ -79,6 +92,7 @@ impl Record {
         Ok(match kind {
             RecordKind::Token => Record::Token(serde_json::from_str(body)?),
             RecordKind::Webhook => Record::Webhook(serde_json::from_str(body)?),
+            RecordKind::Bulk => Record::Bulk(serde_json::from_str(body)?),
         })
     }
 }
@@ -128,5 +142,9 @@ mod tests {
         let body = record.body().unwrap();
         assert_eq!(Record::read(RecordKind::Webhook, &body).unwrap(), record);
         assert!(Record::read(RecordKind::Token, &body).is_err());
+        let record = Record::Bulk(bulk::tests::sample());
+        let body = record.body().unwrap();
+        assert_eq!(Record::read(RecordKind::Bulk, &body).unwrap(), record);
+        assert!(Record::read(RecordKind::Webhook, &body).is_err());
     }
 }

@@ -13,6 +13,7 @@ mod deliveries;
 mod polls;
 mod runner;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -138,7 +139,7 @@ pub enum Output {
 }
 
 /// What waits and what fails, for operators.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct MachineStats {
     pub queued: usize,
     pub in_flight: usize,
@@ -152,13 +153,13 @@ pub struct MachineStats {
     pub fired: u64,
     pub stray: u64,
     /// Agenda entries that had an effect, failed, or came late, by their kind.
-    pub agenda: BTreeMap<&'static str, AgendaStats>,
+    pub agenda: BTreeMap<Cow<'static, str>, AgendaStats>,
     /// Agenda entries that failed three times and are tried once a minute.
     pub stuck: Vec<String>,
 }
 
 /// What became of the agenda entries of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct AgendaStats {
     pub fired: u64,
     pub failed: u64,

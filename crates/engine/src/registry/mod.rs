@@ -14,13 +14,14 @@ use ff_core::{Ms, Reply};
 pub use secret::AccessSecret;
 pub use tokens::NewToken;
 pub(crate) use tokens::TokenCache;
+pub use webhooks::NewSecret;
 
 use crate::engine::{Engine, unavailable};
 use crate::failure::Failure;
 
 impl Engine {
     /// Records as they are committed, and the store's time.
-    async fn records(
+    pub(crate) async fn records(
         &self,
         kind: RecordKind,
         id: Option<Box<str>>,
@@ -35,6 +36,6 @@ impl Engine {
     }
 }
 
-fn unexpected(reply: &Reply) -> Failure {
+pub(crate) fn unexpected(reply: &Reply) -> Failure {
     Failure::Internal(format!("an answer to another question: {reply:?}"))
 }

@@ -146,7 +146,7 @@ impl Engine {
         let (records, now) = self.records(RecordKind::Token, None).await?;
         let tokens = records.iter().filter_map(|record| match &**record {
             Record::Token(token) => Some(Arc::new(token.clone())),
-            Record::Webhook(_) => None,
+            _ => None,
         });
         Ok((tokens.collect(), now))
     }

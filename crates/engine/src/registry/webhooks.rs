@@ -6,14 +6,41 @@ use ff_core::Reply;
 use ff_core::commands::{NoteDelivery, RemoveWebhook, SetWebhook, TakeWebhook};
 use ff_core::registry::{Record, RecordKind, Webhook};
 use ff_core::rejection::Invalid;
+use ff_core::suspension::token::Secret;
 
+use super::secret::random;
 use super::unexpected;
 use crate::cursor::Cursor;
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::subscription::{EventFilter, Start, SubscribeError};
 
+/// When a webhook gets a new secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewSecret {
+    /// If it is made by this call.
+    IfNew,
+    Always,
+}
+
 impl Engine {
+    /// Makes or changes a webhook as [`set_webhook`](Self::set_webhook) does, and tells the secret if this call has
+    /// given it one. A new webhook gets one by itself; of several calls that make it at once, one does.
+    pub async fn put_webhook(
+        &self,
+        mut command: SetWebhook,
+        secret: NewSecret,
+    ) -> Result<(Arc<Webhook>, Option<Secret>), Failure> {
+        let fresh = Secret(random()?);
+        match secret {
+            NewSecret::IfNew => command.first_secret = Some(fresh),
+            NewSecret::Always => command.secret = Some(fresh),
+        }
+        let webhook = self.set_webhook(command).await?;
+        let secret = Some(fresh).filter(|fresh| *fresh == webhook.secret);
+        Ok((webhook, secret))
+    }
+
     /// Makes or changes a webhook. A new one begins with what happens from now on, unless the command says where.
     pub async fn set_webhook(&self, mut command: SetWebhook) -> Result<Arc<Webhook>, Failure> {
         match &command.begin {
@@ -40,7 +67,7 @@ impl Engine {
         let (records, _) = self.records(RecordKind::Webhook, id.map(Into::into)).await?;
         let webhooks = records.iter().filter_map(|record| match &**record {
             Record::Webhook(webhook) => Some(Arc::new(webhook.clone())),
-            Record::Token(_) => None,
+            _ => None,
         });
         Ok(webhooks.collect())
     }

@@ -94,6 +94,16 @@ impl Fabric {
 }
 
 impl Operation<FlowCancelled> {
+    /// Cancels it and waits until its last member has ended.
+    ///
+    /// # Errors
+    /// As those of the cancel, and of [`FlowRun::wait`](crate::FlowRun::wait).
+    pub async fn until_ended(self) -> Result<Arc<Flow>, Error> {
+        let fabric = self.fabric().clone();
+        let flow = self.await?.flow;
+        fabric.retried(|| fabric.link().wait_flow(flow.id)).await
+    }
+
     /// The members after a number, for the next page of ids.
     pub fn members_after(mut self, number: u64) -> Self {
         self.asked_mut().members_after = number;

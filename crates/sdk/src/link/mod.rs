@@ -3,9 +3,11 @@
 //! Everything above asks a [`Link`], so that it is the same wherever the engine runs.
 
 mod access;
+mod bulk;
 pub(crate) mod remote;
 mod subscription;
 mod tail;
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +34,6 @@ use ff_engine::flows::{Direction, EdgePage, FlowDescription, Graph};
 use ff_engine::machine::MachineStats;
 use ff_engine::{
     Ended, Engine, EventFilter, Failure, OpenedWaitpoint, Place, ShutdownReport, Signalled, Start, Task,
-    doctor,
 };
 use tokio::sync::mpsc;
 
@@ -101,6 +102,8 @@ calls! {
     async fn stream(&self, id: ExecutionId) -> Result<Option<Arc<Stream>>, Failure>;
 
     async fn stats(&self) -> Result<MachineStats, Failure>;
+    async fn dead_letter(&self, number: u64) -> Result<Option<(PartitionId, DeadLetter)>, Failure>;
+    async fn dead_letters(&self, after: u64, limit: usize) -> Result<Vec<DeadLetter>, Failure>;
 }
 
 impl Link {
@@ -148,16 +151,6 @@ impl Link {
         match self {
             Link::Embedded(engine) => Ok(Tail::embedded(engine.tail(id, after).await?)),
             Link::Remote(remote) => Ok(Tail::remote(Box::pin(Reading::start(remote, id, after)).await?)),
-        }
-    }
-
-    pub async fn letter(&self, number: u64) -> Result<Option<(PartitionId, DeadLetter)>, Failure> {
-        match self {
-            Link::Embedded(engine) => {
-                let found = doctor::dead_letter(&**engine.store(), number).await;
-                found.map_err(|error| Failure::Unavailable(error.to_string()))
-            }
-            Link::Remote(remote) => Box::pin(remote.letter(number)).await,
         }
     }
 

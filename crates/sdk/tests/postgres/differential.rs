@@ -256,7 +256,7 @@ impl Race {
             (10, Some(execution), _) => self.command(Hold { execution, actor, cause }).await,
             (11, Some(execution), _) => self.command(Unhold { execution, actor, cause }).await,
             (12, Some(execution), _) => match self.dice.below(4) {
-                0 => self.command(Replay { execution, actor, cause }).await,
+                0 => self.command(Replay { execution, actor, cause, ended_by: None }).await,
                 1 | 2 => {
                     // Of those that are older more have ended.
                     let any = self.dice.below(self.ids.len() as u64) as usize;

@@ -1,6 +1,8 @@
 //! What a program can rely on, wherever the engine of its fabric runs. Each root beside this folder runs all of it on a
 //! ground of its own.
 
+mod administering;
+mod bulk;
 mod durable_steps;
 mod endings;
 mod events;

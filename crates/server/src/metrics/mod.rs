@@ -81,7 +81,7 @@ pub async fn render(app: &Arc<App>) -> Result<String, Failure> {
     text.value("flowfabric_unknown_outcomes_total", &[], stats.unknown_outcomes as f64);
     text.value("flowfabric_commands_waiting", &[], stats.queued as f64);
     for (kind, it) in &stats.agenda {
-        let labels = [("kind", *kind)];
+        let labels = [("kind", &**kind)];
         text.value("flowfabric_agenda_fired_total", &labels, it.fired as f64);
         text.value("flowfabric_agenda_failed_total", &labels, it.failed as f64);
         text.value("flowfabric_agenda_stuck", &labels, it.stuck as f64);

@@ -9,15 +9,17 @@ use ff_api::flow::{
     Sealing,
 };
 use ff_core::commands::{Seal, SetGroupPolicy, TagFlow};
-use ff_core::{ExecutionId, FlowId};
+use ff_core::{ExecutionId, FlowId, Reply};
 use std::collections::BTreeMap;
 
-use super::flows::{changed, names, namespace_of};
+use super::executions::Waiting;
+use super::flows::{changed, names, namespace_of, waited_for};
 use super::reading::document;
+use super::wait;
 use crate::access::{Caller, May};
 use crate::answer::{Problems, Refusal, Wants};
 use crate::app::Shared;
-use crate::body::{Body, Path};
+use crate::body::{Body, Path, Query};
 
 /// Add nodes and edges to a flow.
 #[utoipa::path(
@@ -115,10 +117,10 @@ pub async fn policy(
     Ok(wants.reply(&reply, document))
 }
 
-/// Cancel a flow.
+/// Cancel a flow, and wait for the end of its last member if that is asked for.
 #[utoipa::path(
     post, path = "/v1/flows/{id}/cancel", tag = "flows", request_body = FlowCancelling,
-    params(("id" = uuid::Uuid, Path)),
+    params(("id" = uuid::Uuid, Path), Waiting),
     responses((status = 200, description = "The flow and some of its members", body = FlowCancelledDoc), Problems)
 )]
 pub async fn cancel(
@@ -126,12 +128,17 @@ pub async fn cancel(
     caller: Caller,
     wants: Wants,
     Path(id): Path<FlowId>,
+    Query(waiting): Query<Waiting>,
     Body(it): Body<FlowCancelling>,
 ) -> Result<Response, Refusal> {
     caller.may(May::Operate)?;
+    wait(&app, waiting.wait.as_deref())?;
     app.check_flow(&caller, id).await?;
     let actor = caller.actor(it.actor.as_deref());
-    let reply = app.run(it.command(id, &actor)?).await?;
+    let mut reply = app.run(it.command(id, &actor)?).await?;
+    if let Reply::FlowCancelled { flow, .. } = &mut reply {
+        *flow = waited_for(&app, &caller, id, &waiting).await?;
+    }
     Ok(wants.reply(&reply, document))
 }
 

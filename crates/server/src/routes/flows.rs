@@ -164,7 +164,7 @@ pub async fn get(
 }
 
 /// A flow, after its end if that comes in time.
-async fn waited_for(
+pub async fn waited_for(
     app: &Shared,
     caller: &Caller,
     id: FlowId,

@@ -47,6 +47,18 @@ pub async fn limits(State(app): State<Shared>, _caller: Caller) -> Result<Respon
     Ok(Wants::Documents.answer(|| app.engine.limits().clone(), || ()))
 }
 
+/// Get what waits in the engine of this server, and what has failed there.
+#[utoipa::path(
+    get, path = "/v1/stats", tag = "server",
+    responses((status = 200, description = "Figures since its start", body = ff_api::Json), Problems)
+)]
+pub async fn stats(State(app): State<Shared>, caller: Caller) -> Result<Response, Refusal> {
+    caller.may(May::Read)?;
+    caller.may_everywhere()?;
+    let stats = app.engine.stats().await?;
+    Ok(Wants::Documents.answer(|| stats, || ()))
+}
+
 /// Get the figures that operators watch, in the text that Prometheus reads.
 #[utoipa::path(
     get, path = "/metrics", tag = "server",

@@ -2,6 +2,7 @@
 
 mod attempts;
 mod batch;
+mod bulk;
 mod claiming;
 mod events;
 mod executions;
@@ -10,6 +11,7 @@ mod flows;
 mod health;
 mod keys;
 mod lanes;
+mod letters;
 mod operate;
 mod page;
 mod reading;
@@ -114,9 +116,19 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(tokens::revoke))
         .routes(routes!(webhooks::list))
         .routes(routes!(webhooks::get, webhooks::set, webhooks::remove))
+        .routes(routes!(bulk::cancel))
+        .routes(routes!(bulk::replay))
+        .routes(routes!(bulk::priority))
+        .routes(routes!(bulk::list))
+        .routes(routes!(bulk::get))
+        .routes(routes!(bulk::stop))
+        .routes(routes!(letters::list))
+        .routes(routes!(letters::get, letters::remove))
+        .routes(routes!(letters::repost))
         .routes(routes!(events::all))
         .routes(routes!(health::info))
         .routes(routes!(health::limits))
+        .routes(routes!(health::stats))
         .routes(routes!(health::metrics))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))

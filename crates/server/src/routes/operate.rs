@@ -78,6 +78,24 @@ pub async fn tags(
     carry_out(&app, &caller, wants, id, it.command(id, &actor)).await
 }
 
+/// Run an execution that has ended once more.
+#[utoipa::path(
+    post, path = "/v1/executions/{id}/replay", tag = "operating", request_body = Why,
+    params(("id" = uuid::Uuid, Path)),
+    responses((status = 200, description = "Done", body = ExecutionDoc), Problems)
+)]
+pub async fn replay(
+    State(app): State<Shared>,
+    caller: Caller,
+    wants: Wants,
+    Path(id): Path<ExecutionId>,
+    Body(why): Body<Why>,
+) -> Result<Response, Refusal> {
+    let actor = caller.actor(why.actor.as_deref()).into();
+    let cause = why.cause.unwrap_or_default().into();
+    carry_out(&app, &caller, wants, id, Replay { execution: id, actor, cause, ended_by: None }).await
+}
+
 /// Routes that need nothing but who wants it and why.
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident $verb:ident $path:literal $command:ident $body:ty;)+) => { $(
@@ -105,8 +123,6 @@ operations! {
     hold post "/v1/executions/{id}/hold" Hold ExecutionDoc;
     /// Release an execution that is held.
     release post "/v1/executions/{id}/release" Unhold ExecutionDoc;
-    /// Run an execution that has ended once more.
-    replay post "/v1/executions/{id}/replay" Replay ExecutionDoc;
     /// Take the lease of a running execution away.
     revoke post "/v1/executions/{id}/revoke" Revoke ExecutionDoc;
     /// Resume a suspended execution.

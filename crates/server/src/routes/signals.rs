@@ -157,7 +157,8 @@ pub async fn waitpoints(
     ))
 }
 
-/// Make the token of an open waitpoint, to be handed to whoever shall decide.
+/// Make the token of an open waitpoint, to be handed to whoever shall decide. Workers may, too: theirs is the execution
+/// that waits.
 #[utoipa::path(
     post, path = "/v1/waitpoints/{id}/token", tag = "signals", params(("id" = String, Path)),
     responses((status = 200, description = "The token", body = OpenedDoc), Problems)
@@ -168,7 +169,7 @@ pub async fn issue_token(
     wants: Wants,
     Path(waitpoint): Path<String>,
 ) -> Result<Response, Refusal> {
-    caller.may(May::Operate)?;
+    caller.may(May::Operate).or_else(|_| caller.may(May::Work))?;
     let waitpoint: WaitpointId = id("waitpoint", &waitpoint)?;
     app.check_execution(&caller, waitpoint.execution).await?;
     let opened = app.engine.issue_token(waitpoint).await?;

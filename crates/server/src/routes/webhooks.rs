@@ -2,13 +2,9 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use ff_api::fields::{Why, word};
+use ff_api::fields::Why;
 use ff_api::webhook::{WebhookDoc, WebhookRequest, WebhookSet, WebhooksDoc};
-use ff_core::commands::SetWebhook;
-use ff_core::event::Family;
-use ff_core::name::{LaneName, Namespace};
-use ff_core::suspension::token::Secret;
-use ff_engine::Failure;
+use ff_engine::registry::NewSecret;
 
 use super::reading::Done;
 use crate::access::Caller;
@@ -55,32 +51,11 @@ pub async fn set(
     Body(it): Body<WebhookRequest>,
 ) -> Result<Response, Refusal> {
     caller.may_administer()?;
-    let is_new = app.engine.webhook(&id).await?.is_none();
-    let secret = if is_new || it.new_secret { Some(new_secret()?) } else { None };
-    let families = it.families.iter().map(|it| word("families", it, Family::ALL, Family::word));
-    let command = SetWebhook {
-        id: id.into(),
-        url: it.url.into(),
-        secret,
-        families: families.collect::<Result<_, _>>()?,
-        namespace: it.namespace.as_deref().map(Namespace::parse).transpose()?,
-        lane: it.lane.as_deref().map(LaneName::parse).transpose()?,
-        facts: it.facts.into_iter().map(Into::into).collect(),
-        paused: it.paused,
-        begin: it.begin.map(Into::into),
-        actor: caller.actor(it.actor.as_deref()).into(),
-        cause: it.cause.unwrap_or_default().into(),
-    };
-    let webhook = app.engine.set_webhook(command).await?;
+    let actor = caller.actor(it.actor.as_deref());
+    let secret = if it.new_secret { NewSecret::Always } else { NewSecret::IfNew };
+    let (webhook, secret) = app.engine.put_webhook(it.command(&id, &actor)?, secret).await?;
     let answer = WebhookSet { webhook: WebhookDoc::from(&*webhook), secret: secret.map(String::from) };
     Ok(Wants::Documents.answer(|| answer, || ()))
-}
-
-fn new_secret() -> Result<Secret, Failure> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::Internal(format!("the system gives no random bytes: {error}")))?;
-    Ok(Secret(bytes))
 }
 
 /// Remove a webhook.

@@ -82,3 +82,22 @@ async fn a_graph_that_does_not_fit_is_refused_whole() {
     assert_eq!(stand.post("/v1/flows", cycle).await.problem(), (409, "cycle".into()));
     assert_eq!(stand.get("/v1/flows").await.good()["flows"], json!([]));
 }
+
+#[tokio::test]
+async fn whoever_cancels_a_flow_may_wait_for_its_end() {
+    let stand = Stand::new().await;
+    let flow = json!({ "nodes": [{ "name": "one", "run": { "kind": "a" } }, { "name": "two", "run": { "kind": "b" } }] });
+    let made = stand.post("/v1/flows", flow).await.good();
+    let path = format!("/v1/flows/{}/cancel", made["flow"]["id"].as_str().unwrap());
+    let worker = stand.worker().await;
+    let task = stand.claim(&worker, json!({ "name": "tester", "wait_ms": 5_000 })).await.remove(0);
+    let pending = json!({ "policy": "cancel_pending" });
+    let now = stand.post(&path, pending.clone()).await.good();
+    assert_eq!(now["flow"]["ended_at"], json!(null), "one of its members runs");
+    let done = json!({ "tasks": [{ "lease": task["lease"] }] });
+    let waiting = format!("{path}?wait=30s");
+    let (ended, _) = tokio::join!(stand.post(&waiting, pending), stand.post("/v1/tasks/complete", done));
+    assert_eq!(ended.good()["flow"]["state"], "cancelled");
+    let wrong = stand.post(&format!("{path}?wait=soon"), json!({})).await;
+    assert_eq!(wrong.problem(), (400, "invalid".into()));
+}

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // In tests a failed step is a failed test.
 
 mod bad_input;
+mod bulk;
 mod claims;
 mod clients;
 mod flows;
+mod letters;
 mod openapi;
 mod page;
 mod queue;
@@ -13,4 +15,5 @@ mod roles;
 mod signals;
 mod stand;
 mod streams;
+mod webhooks;
 mod work;

@@ -18,10 +18,10 @@ async fn age(stand: &Stand, lane: &str) -> f64 {
 #[tokio::test]
 async fn the_age_of_a_queue_counts_from_when_work_could_be_claimed() {
     let clock = Arc::new(ManualClock::at(1_000_000));
-    let store = Arc::new(MemoryStore::with_clock(3, clock.clone()));
+    let store = MemoryStore::with_clock(3, clock.clone());
     let settings = EngineConfig { local_clock: Some(clock.clone()), ..EngineConfig::default() };
-    let engine = Engine::start(store, settings).await.unwrap();
-    let stand = Stand::on(engine, Config { clock: clock.clone(), ..Config::default() }).await;
+    let engine = Engine::start(Arc::new(store.another()), settings).await.unwrap();
+    let stand = Stand::on(store, engine, Config { clock: clock.clone(), ..Config::default() }).await;
     let late = stand.submit(json!({ "kind": "a", "lane": "late", "delay_ms": "1h" })).await;
     stand.submit(json!({ "kind": "a", "lane": "soon" })).await;
     clock.advance(3_600_000);

@@ -20,11 +20,13 @@ fn needs(method: &str, path: &str) -> Option<May> {
         ("post", "/v1/executions/{id}/signal" | "/v1/waitpoints/{id}/signal") => Submit,
         ("post", "/v1/workers" | "/v1/workers/{id}/claim" | "/v1/workers/{id}/heartbeat") => Work,
         ("post", path) if path.starts_with("/v1/tasks/") => Work,
-        ("post", "/v1/waitpoints/{id}/token") => Operate,
+        // Operators and workers may; a test of its own says so.
+        ("post", "/v1/waitpoints/{id}/token") => return None,
         ("post", path) if path.starts_with("/v1/executions/{id}/") || path.starts_with("/v1/flows/{id}/") => {
             Operate
         }
         ("delete", "/v1/executions/{id}") | ("patch", "/v1/lanes/{lane}") => Operate,
+        ("post", "/v1/dead-letters/{number}/repost") | ("delete", "/v1/dead-letters/{number}") => Operate,
         ("post", path) if path.starts_with("/v1/bulk/") => Operate,
         ("post" | "put" | "delete", path)
             if path.starts_with("/v1/tokens")
@@ -54,6 +56,7 @@ fn filled(path: &str) -> String {
         .replace("{id}", ID)
         .replace("{node}", ID)
         .replace("{downstream}", ID)
+        .replace("{number}", "7")
         .replace("{lane}", "default")
 }
 
@@ -75,7 +78,8 @@ fn body(method: &str, path: &str) -> Option<Value> {
         (_, path) if path.starts_with("/v1/tasks/") => json!({ "tasks": [] }),
         (_, "/v1/tokens") => json!({ "name": "x", "role": "viewer" }),
         (_, path) if path.starts_with("/v1/webhooks") => json!({ "url": "https://example.org/" }),
-        (_, path) if path.starts_with("/v1/bulk/") => json!({ "filter": { "kind": "a" }, "priority": 1 }),
+        (_, "/v1/bulk/priority") => json!({ "filter": { "kind": "a" }, "priority": 1 }),
+        (_, "/v1/bulk/cancel" | "/v1/bulk/replay") => json!({ "filter": { "kind": "a" } }),
         _ => json!({}),
     })
 }

@@ -71,3 +71,29 @@ async fn the_holder_of_an_access_token_signals_under_its_own_name() {
     let kept = stand.send("GET", &format!("{path}s"), None, &headers).await.good();
     assert_eq!(kept["signals"][0]["source"], "admin-token/the-boss");
 }
+
+#[tokio::test]
+async fn workers_make_the_token_of_their_waitpoints_again_and_of_no_others() {
+    let stand = Stand::guarded().await;
+    let [admin, worker, other, viewer] = [
+        stand.token(Role::Admin, &[]).await,
+        stand.token(Role::Worker, &["ours"]).await,
+        stand.token(Role::Worker, &["theirs"]).await,
+        stand.token(Role::Viewer, &[]).await,
+    ]
+    .map(|secret| format!("Bearer {secret}"));
+    let send = async |bearer: &str, path: &str, body: Value| {
+        stand.send("POST", path, Some(body), &[("authorization", bearer)]).await
+    };
+    send(&admin, "/v1/executions", json!({ "kind": "deploy", "namespace": "ours" })).await.good();
+    let registered = send(&worker, "/v1/workers", json!({ "name": "w" })).await.good();
+    let claim = format!("/v1/workers/{}/claim", registered["id"].as_str().unwrap());
+    let claimed = send(&worker, &claim, json!({ "name": "w", "wait_ms": 5_000 })).await.good();
+    let open = json!({ "lease": claimed["tasks"][0]["lease"], "waitpoint": { "name": "approved" } });
+    let opened = send(&worker, "/v1/tasks/waitpoint", open).await.good();
+    let path = format!("/v1/waitpoints/{}/token", opened["waitpoint"].as_str().unwrap());
+    let again = send(&worker, &path, json!({})).await.good();
+    assert_eq!(again["token"], opened["token"]);
+    assert_eq!(send(&other, &path, json!({})).await.problem(), (404, "not_found".into()));
+    assert_eq!(send(&viewer, &path, json!({})).await.problem(), (403, "forbidden".into()));
+}

@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 pub struct Stand {
+    pub store: MemoryStore,
     pub engine: Engine,
     pub server: Running,
     pub address: SocketAddr,
@@ -60,16 +61,16 @@ impl Stand {
     }
 
     pub async fn with(config: Config) -> Stand {
-        let store = Arc::new(MemoryStore::new(1));
-        let engine = Engine::start(store, EngineConfig::default()).await.unwrap();
-        Stand::on(engine, config).await
+        let store = MemoryStore::new(1);
+        let engine = Engine::start(Arc::new(store.another()), EngineConfig::default()).await.unwrap();
+        Stand::on(store, engine, config).await
     }
 
-    pub async fn on(engine: Engine, config: Config) -> Stand {
+    pub async fn on(store: MemoryStore, engine: Engine, config: Config) -> Stand {
         let config = Config { address: "127.0.0.1:0".parse().unwrap(), ..config };
         let server = ff_server::start(engine.clone(), config).await.unwrap();
         let address = server.address;
-        Stand { engine, server, address }
+        Stand { store, engine, server, address }
     }
 
     pub async fn token(&self, role: Role, namespaces: &[&str]) -> String {

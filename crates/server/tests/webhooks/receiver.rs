@@ -107,6 +107,7 @@ impl Receiver {
             id: "hook".into(),
             url: format!("http://{}/in?key=1", self.address).into(),
             secret: Some(SECRET),
+            first_secret: None,
             families: vec![Family::Operator],
             namespace: None,
             lane: None,

@@ -149,9 +149,8 @@ impl History {
             if let (Fact::LaneChanged { mode, revision, .. }, Some(lane)) = (&event.fact, &event.lane) {
                 self.lane_modes.insert((lane.clone(), *revision), *mode);
             }
-            let (token, webhook) =
-                (event.fact.word().starts_with("token_"), event.fact.word().starts_with("webhook_"));
-            if token || webhook {
+            let word = event.fact.word();
+            if ["token_", "webhook_", "bulk_"].iter().any(|start| word.starts_with(start)) {
                 self.registered.push((seq, event.clone()));
             }
             self.note_event(seq, event)?;

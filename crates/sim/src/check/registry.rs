@@ -3,7 +3,7 @@
 
 use ff_core::change::Changes;
 use ff_core::event::Fact;
-use ff_core::registry::{Record, RecordKey, Webhook};
+use ff_core::registry::{BulkOperation, Record, RecordKey, Webhook};
 use ff_core::{Command, Rejection, Reply};
 
 use super::history::{History, Seq};
@@ -45,8 +45,36 @@ pub fn fits(history: &History, since: Seq, command: &Command, reply: &Reply) -> 
         (Command::NoteDelivery(it), Reply::Webhook(webhook)) => {
             webhook.id == it.webhook && stood(history, since, webhook)
         }
+        (Command::StartBulk(it), Reply::Bulk { bulk, existing }) => {
+            let begun = |word: &Fact| matches!(word, Fact::BulkStarted { bulk, .. } if *bulk == it.id);
+            let from = if *existing { 0 } else { since };
+            bulk.id == it.id
+                && bulk.rate == it.rate
+                && history.registered(from, |event| event.at == bulk.started_at && begun(&event.fact))
+        }
+        (Command::StopBulk(it), Reply::Bulk { bulk, .. }) => {
+            !bulk.is_running() && has_come(history, since, &it.id, bulk)
+        }
+        (Command::TakeBulk(it), Reply::Bulk { bulk, .. }) => {
+            (bulk.server == it.server || !bulk.is_running()) && has_come(history, since, &it.bulk, bulk)
+        }
+        // Every part counts once, whatever becomes of answers.
+        (Command::AdvanceBulk(it), Reply::Bulk { bulk, .. }) => {
+            bulk.parts == it.part
+                && bulk.counts.seen == 2 * bulk.parts
+                && has_come(history, since, &it.bulk, bulk)
+        }
         _ => return None,
     })
+}
+
+/// Whether an operation had come as far as this at some moment since, or was written by a commit since.
+fn has_come(history: &History, since: Seq, id: &str, bulk: &BulkOperation) -> bool {
+    let key = RecordKey::bulk(id);
+    let as_far = |was: &BulkOperation| was.started_at == bulk.started_at && was.parts >= bulk.parts;
+    *bulk.id == *id
+        && (history.record_was(&key, since, |was| was.and_then(BulkOperation::of).is_some_and(as_far))
+            || history.record_changed(&key, since))
 }
 
 fn removed(history: &History, since: Seq, id: &str) -> bool {
@@ -74,6 +102,24 @@ pub fn was_true(history: &History, since: Seq, command: &Command, rejection: &Re
             history.record_was(&RecordKey::webhook(id), since, |was| was.is_none())
                 || removed(history, since, id)
         }
+        (_, Rejection::NotFound { what, id }) if what == "bulk operation" => {
+            history.record_was(&RecordKey::bulk(id), since, |was| was.is_none())
+        }
+        (Command::StartBulk(it), Rejection::IdUsed { .. }) => {
+            let key = RecordKey::bulk(&it.id);
+            let other = |was: &BulkOperation| was.rate != it.rate;
+            history.record_was(&key, since, |was| was.and_then(BulkOperation::of).is_some_and(other))
+                || history.record_changed(&key, since)
+        }
+        (Command::TakeBulk(it), Rejection::BulkSuperseded { .. }) => {
+            passed(history, since, &it.bulk, |bulk| bulk.server != it.before)
+        }
+        (Command::AdvanceBulk(it), Rejection::BulkSuperseded { .. }) => {
+            passed(history, since, &it.bulk, |bulk| {
+                let mine = bulk.server.as_ref() == Some(&it.server);
+                !mine || bulk.parts + 1 != it.part || !bulk.is_running()
+            })
+        }
         (Command::CreateToken(it), Rejection::IdUsed { .. }) => {
             let other = |was: &Record| matches!(was, Record::Token(token) if token.hash != it.hash);
             history.record_was(&RecordKey::token(&it.id), since, |was| was.is_some_and(other))
@@ -95,5 +141,12 @@ pub fn was_true(history: &History, since: Seq, command: &Command, rejection: &Re
 fn elsewhere(history: &History, since: Seq, id: &str, fits: impl Fn(&Webhook) -> bool) -> bool {
     let key = RecordKey::webhook(id);
     history.record_was(&key, since, |was| matches!(was, Some(Record::Webhook(webhook)) if fits(webhook)))
+        || history.record_changed(&key, since)
+}
+
+/// Whether an operation stood elsewhere at some moment since, or passed there within a commit.
+fn passed(history: &History, since: Seq, id: &str, fits: impl Fn(&BulkOperation) -> bool) -> bool {
+    let key = RecordKey::bulk(id);
+    history.record_was(&key, since, |was| was.and_then(BulkOperation::of).is_some_and(&fits))
         || history.record_changed(&key, since)
 }

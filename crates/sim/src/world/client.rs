@@ -68,7 +68,7 @@ impl World {
                 SetPriority { execution, priority, actor, cause }.into()
             }
             6 => Revoke { execution, actor, cause }.into(),
-            7 | 8 => Replay { execution, actor, cause }.into(),
+            7 | 8 => Replay { execution, actor, cause, ended_by: None }.into(),
             9 => {
                 let set = vec![("team".into(), rng.below(3).to_string().into_boxed_str())];
                 let remove = if rng.chance(3_000) { vec!["team".into()] } else { Vec::new() };

@@ -179,7 +179,7 @@ impl World {
             return None;
         }
         let execution = *self.rng.pick(&ended);
-        Some(Replay { execution, actor: "somebody".into(), cause: "once more".into() }.into())
+        Some(Replay { execution, actor: "somebody".into(), cause: "once more".into(), ended_by: None }.into())
     }
 
     /// Now and then a member that completes adds what comes after itself.

@@ -301,7 +301,7 @@ impl Program {
                 commands::SetPriority { execution, priority, actor, cause }.into()
             }
             6 => commands::Revoke { execution, actor, cause }.into(),
-            7 => commands::Replay { execution, actor, cause }.into(),
+            7 => commands::Replay { execution, actor, cause, ended_by: None }.into(),
             8 => {
                 let set = vec![("seen".into(), self.dice.below(9).to_string().into())];
                 commands::Tag { execution, set, remove: vec!["team".into()], actor, cause }.into()

@@ -1,9 +1,13 @@
 //! Records of the registry that cases write.
 
 use ff_core::event::{By, Family};
-use ff_core::registry::{AccessToken, Delivery, Paused, Record, Revoked, Role, SecretHash, Webhook};
+use ff_core::query::Filter;
+use ff_core::registry::{
+    AccessToken, Action, BulkCounts, BulkOperation, BulkState, Delivery, Paused, Record, Revoked, Role,
+    SecretHash, Selection, Webhook,
+};
 use ff_core::suspension::token::Secret;
-use ff_core::{LaneName, Namespace};
+use ff_core::{ExecutionId, LaneName, Namespace};
 
 use super::samples::ODD;
 use super::stand::START;
@@ -69,5 +73,38 @@ pub fn webhook(id: &str, number: u8) -> Record {
         failures: u32::MAX,
         next_at: Some(START + 77),
         recent: (1..=50).map(delivery).collect(),
+    })
+}
+
+/// A bulk operation with everything.
+pub fn bulk(id: &str, number: u8) -> Record {
+    let execution = |n: u64| ExecutionId::from_parts(START, ff_core::Route(0), n);
+    let mut counts = BulkCounts { seen: u64::from(number), done: 2, ..BulkCounts::default() };
+    (0..9).for_each(|n| counts.skip(execution(n), "terminal", ODD.to_owned()));
+    let filter = Filter { tags: vec![(ODD.to_owned(), ODD.to_owned())], ..Filter::default() };
+    Record::Bulk(BulkOperation {
+        id: id.into(),
+        action: Action::Cancel { grace_ms: Some(5) },
+        selection: match number % 2 {
+            0 => Selection::Ids((0..500).map(execution).collect()),
+            _ => Selection::Filter {
+                filter: Box::new(filter),
+                up_to: execution(u64::MAX),
+                after: Some(execution(7)),
+            },
+        },
+        rate: Some(u32::MAX),
+        namespaces: vec![Namespace::default()],
+        asked: "0f".into(),
+        expected: Some(u64::from(u32::MAX)),
+        started_at: START,
+        started_by: By::new(ODD, ODD),
+        state: BulkState::Stopped,
+        ended_at: Some(START + 5),
+        stopped_by: Some(By::new("ada", ODD)),
+        server: Some(ODD.into()),
+        parts: 7,
+        next_at: Some(START + 77),
+        counts,
     })
 }

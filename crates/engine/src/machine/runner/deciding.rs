@@ -230,7 +230,7 @@ impl Runner {
     }
 
     pub(super) fn fired(&mut self, key: AgendaKey, result: &Result<Reply, Failure>) {
-        let of_kind = self.stats.agenda.entry(key.subject.kind()).or_default();
+        let of_kind = self.stats.agenda.entry(key.subject.kind().into()).or_default();
         match result {
             Ok(Reply::Fired { effect }) => {
                 of_kind.fired += u64::from(*effect);

@@ -250,14 +250,14 @@ impl Runner {
         stats.fired += self.stats.fired;
         stats.stray += self.stats.stray;
         for (kind, own) in &self.stats.agenda {
-            let all = stats.agenda.entry(kind).or_default();
+            let all = stats.agenda.entry(kind.clone()).or_default();
             all.fired += own.fired;
             all.failed += own.failed;
             all.late_ms += own.late_ms;
         }
         for (key, _) in self.failures.iter().filter(|(_, (count, _))| *count >= FAILURES_MAX) {
             stats.stuck.push(format!("{} {}", key.subject.kind(), key.subject.text()));
-            stats.agenda.entry(key.subject.kind()).or_default().stuck += 1;
+            stats.agenda.entry(key.subject.kind().into()).or_default().stuck += 1;
         }
     }
 

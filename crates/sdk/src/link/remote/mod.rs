@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `address.rs`, `tls.rs`, `http.rs` | connections, requests, answers |
 //! | `routes.rs`, `courier.rs` | commands on their way, alone or together |
-//! | `query.rs`, `reads.rs`, `flows.rs`, `mail.rs` | questions |
+//! | `query.rs`, `reads.rs`, `flows.rs`, `mail.rs`, `letters.rs` | questions |
+//! | `access.rs`, `bulk.rs`, `webhooks.rs` | what servers keep for themselves |
 //! | `worker.rs` | claims, heartbeats, news about leases |
 //! | `sse.rs`, `live.rs`, `events.rs`, `tail.rs` | what comes as it happens |
 //! | `problem.rs` | what a server says in place of an answer |
@@ -13,11 +14,13 @@
 
 mod access;
 mod address;
+mod bulk;
 mod courier;
 mod events;
 mod flows;
 mod http;
 mod ids;
+mod letters;
 mod live;
 mod mail;
 mod problem;
@@ -28,6 +31,7 @@ mod sse;
 mod tail;
 mod tls;
 mod traffic;
+mod webhooks;
 mod worker;
 
 use std::sync::{Arc, Mutex};
@@ -35,9 +39,8 @@ use std::time::Duration;
 
 use ff_api::access::InfoDoc;
 use ff_api::record::VERSION;
-use ff_core::inbox::DeadLetter;
 use ff_core::limits::Limits;
-use ff_core::{Command, InstanceId, PartitionId, Reply};
+use ff_core::{Command, InstanceId, Reply};
 use ff_engine::machine::MachineStats;
 use ff_engine::{Failure, ShutdownReport, random};
 use hyper::Method;
@@ -120,12 +123,9 @@ impl Remote {
         ShutdownReport::default()
     }
 
-    pub async fn letter(&self, _number: u64) -> Result<Option<(PartitionId, DeadLetter)>, Failure> {
-        Err(only_at_the_store("dead letters are looked after"))
-    }
-
+    /// Those of the server that answers.
     pub async fn stats(&self) -> Result<MachineStats, Failure> {
-        Err(only_at_the_store("what waits in an engine is told"))
+        self.question(Call::get("/v1/stats")).await
     }
 
     // ---- asking --------------------------------------------------------------------------------------
@@ -307,12 +307,6 @@ fn document<T: Serialize>(document: &T) -> Result<Vec<u8>, Failure> {
 
 fn post<T: Serialize>(path: impl Into<String>, body: &T) -> Result<Call, Failure> {
     Ok(Call::send(Method::POST, path, document(body)?))
-}
-
-/// Some things are for whoever runs the server.
-fn only_at_the_store(what: &str) -> Failure {
-    let detail = format!("{what} only where the engine is: connect to its store instead of the server");
-    Failure::Refused { code: "only_embedded", detail }
 }
 
 fn other_version(http: &Http, info: &InfoDoc) -> Error {

@@ -19,7 +19,7 @@ use hyper::Method;
 use serde::Serialize;
 
 use super::http::Call;
-use super::{document, post};
+use super::{document, letters, post};
 
 /// Commands of which one request carries many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +157,11 @@ impl Route {
             }
             Command::TagFlow(TagFlow { flow, set, remove, actor, cause }) => {
                 post(of_flow(flow, "tags"), &tagging(set, remove, actor, cause))
+            }
+
+            Command::RepostLetter(it) => post(letters::of(it.number, "/repost"), &why(it.actor, it.cause)),
+            Command::DropLetter(it) => {
+                send(Method::DELETE, letters::of(it.number, ""), &why(it.actor, it.cause))
             }
 
             Command::Expand(it) => post("/v1/tasks/expand", &Expanding::from(it)),

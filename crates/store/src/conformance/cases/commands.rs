@@ -65,7 +65,8 @@ pub async fn a_life_decided_by_the_core_reads_back(stand: &mut Stand) -> Check {
             let attempts = store.attempts(id).await.map(|list| list.len());
             ensure_eq!(attempts, Ok(round - 1), "attempts archived");
             if round < 3 {
-                let replay = Replay { execution: id, actor: samples::odd(), cause: samples::odd() };
+                let replay =
+                    Replay { execution: id, actor: samples::odd(), cause: samples::odd(), ended_by: None };
                 engine.run(store, partition, now, &[replay.into()]).await?;
             }
         }

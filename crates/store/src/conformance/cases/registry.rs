@@ -39,11 +39,17 @@ async fn expect(
 }
 
 pub async fn records_of_the_registry_read_back_and_go(stand: &mut Stand) -> Check {
-    let (token, webhook) = (RecordKind::Token, RecordKind::Webhook);
+    let (token, webhook, bulk) = (RecordKind::Token, RecordKind::Webhook, RecordKind::Bulk);
     for partition in stand.each() {
         // Each partition has its own under the same ids.
         let n = partition.0 as u8 * 10;
-        let written = [samples::token("a", n), samples::token("b", n + 1), samples::webhook("a", n + 2)];
+        let written = [
+            samples::token("a", n),
+            samples::token("b", n + 1),
+            samples::webhook("a", n + 2),
+            samples::bulk("a", 0),
+            samples::bulk("b", 1),
+        ];
         let desk = stand.desk(partition);
         written.iter().for_each(|record| desk.put_record(record.clone()));
         stand.flush(partition).await?;
@@ -55,6 +61,7 @@ pub async fn records_of_the_registry_read_back_and_go(stand: &mut Stand) -> Chec
         expect(stand, partition, (token, Some("b")), std::slice::from_ref(&b)).await?;
         expect(stand, partition, (webhook, Some("a")), std::slice::from_ref(&hook)).await?;
         expect(stand, partition, (webhook, Some("b")), &[]).await?;
+        expect(stand, partition, (bulk, None), &[samples::bulk("a", 0), samples::bulk("b", 1)]).await?;
         let revoked = samples::revoked_token("a", n + 3);
         stand.desk(partition).put_record(revoked.clone());
         stand.flush(partition).await?;

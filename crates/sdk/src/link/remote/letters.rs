@@ -1,0 +1,28 @@
+//! Dead letters of a server.
+
+use ff_api::record::{LetterRecord, Letters};
+use ff_core::PartitionId;
+use ff_core::inbox::DeadLetter;
+use ff_engine::Failure;
+
+use super::Remote;
+use super::http::Call;
+use super::query::Query;
+
+/// The path of a letter, and what is to be done with it.
+pub(super) fn of(number: u64, what: &str) -> String {
+    format!("/v1/dead-letters/{number}{what}")
+}
+
+impl Remote {
+    pub async fn dead_letter(&self, number: u64) -> Result<Option<(PartitionId, DeadLetter)>, Failure> {
+        let found: Option<LetterRecord> = self.find(Call::get(of(number, ""))).await?;
+        Ok(found.map(|it| (PartitionId(it.partition), it.letter)))
+    }
+
+    pub async fn dead_letters(&self, after: u64, limit: usize) -> Result<Vec<DeadLetter>, Failure> {
+        let query = Query::new("/v1/dead-letters").set("after", after).set("limit", limit);
+        let Letters { letters, .. } = self.question(Call::get(query.path())).await?;
+        Ok(letters)
+    }
+}
