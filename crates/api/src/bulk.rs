@@ -8,6 +8,7 @@ use ff_core::registry::{Action, BulkOperation, BulkProblem, BulkVerb, Selection}
 use ff_core::rejection::Invalid;
 use ff_core::state::Reason;
 use ff_core::{ExecutionId, PublicState};
+use serde::{Deserialize as _, Deserializer};
 
 use crate::fields::{id, word};
 use crate::time::{Span, Time};
@@ -21,6 +22,7 @@ pub struct FilterDoc {
     pub lane: Option<String>,
     pub kind: Option<String>,
     /// Members of this flow.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<uuid::Uuid>))]
     pub flow: Option<String>,
     /// One of these; any if empty.
     pub states: Vec<String>,
@@ -29,9 +31,17 @@ pub struct FilterDoc {
     pub created_from: Option<Time>,
     pub created_before: Option<Time>,
     pub worker: Option<String>,
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<uuid::Uuid>))]
     pub instance: Option<String>,
     pub error_code: Option<String>,
     pub error_text: Option<String>,
+}
+
+/// A filter is written as an object. A list of its values, in order, would mean something else when fields are added.
+fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<FilterDoc>, D::Error> {
+    let object = Option::<serde_json::Map<String, serde_json::Value>>::deserialize(deserializer)?;
+    let filter = object.map(|it| serde_json::from_value(it.into())).transpose();
+    filter.map_err(serde::de::Error::custom)
 }
 
 impl FilterDoc {
@@ -92,6 +102,7 @@ pub struct BulkRequest {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<uuid::Uuid>>))]
     pub ids: Option<Vec<ExecutionId>>,
     /// Those that match and were there when it began; an empty filter matches all.
+    #[serde(deserialize_with = "object")]
     pub filter: Option<FilterDoc>,
     /// Only say what would be done.
     pub dry_run: bool,

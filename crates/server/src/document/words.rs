@@ -165,7 +165,8 @@ pub(super) fn said(place: &str, word: &str) -> Option<Said> {
         ] }),
         (_, "reason") => words(Reason::ALL, Reason::word),
         (_, "family") => list(Family::ALL, Family::word),
-        (_, "created_from" | "created_before") => time_in_query(&[]),
+        (path, "created_from" | "created_before") if path.starts_with('/') => time_in_query(&[]),
+        ("FilterDoc", "states") => json!({ "items": words(PublicState::ALL, PublicState::word) }),
         (_, "start") => time_in_query(&["now", "beginning"]),
         (path, "error_code" | "error_text") if path.starts_with('/') => json!({ "minLength": 1 }),
 
