@@ -10,14 +10,14 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test                 everything: format, lints, unit and conformance tests, the server against its OpenAPI
-                       document, the simulator for a minute, CLI snapshots, documentation examples; ends with
-                       'N passed, M failed'.
+  test                 format, lints, unit and conformance tests, the simulator for a minute, CLI snapshots,
+                       documentation examples; ends with 'N passed, M failed'.
                        Starts a private PostgreSQL and PgBouncer, and installs them if they are missing
   test --quick         the same with five seconds of simulator
   with-postgres -- COMMAND
                        runs a command with a private PostgreSQL and PgBouncer for tests, which end with it
   contract             the server against its OpenAPI document, by schemathesis
+  spans                the feature `otel`: its lints, and spans that reach a collector
   sim [ARGS]           the simulator: --seconds N, --seed N, --seeds N, --bug NAME
   sim --differential [--seconds N | --seed N]
                        the same random programs on memory, SQLite and PostgreSQL
@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         ["test", "--quick"] => steps::test(5),
         ["with-postgres", "--", command @ ..] => servers::with_postgres(command),
         ["contract"] => steps::contract(),
+        ["spans"] => steps::spans(),
         ["sim", "--differential", rest @ ..] => steps::differential(rest),
         ["sim", rest @ ..] => steps::sim(rest),
         ["demo", rest @ ..] => steps::demo(rest),

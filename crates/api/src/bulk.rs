@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use ff_core::limits::Limits;
 use ff_core::name::{Kind, LaneName, Namespace, WorkerName};
 use ff_core::query::Filter;
 use ff_core::registry::{Action, BulkOperation, BulkProblem, BulkVerb, Selection};
 use ff_core::rejection::Invalid;
 use ff_core::state::Reason;
+use ff_core::tags::Tags;
 use ff_core::{ExecutionId, PublicState};
 use serde::{Deserialize as _, Deserializer};
 
@@ -52,6 +54,9 @@ impl FilterDoc {
     pub fn filter(&self) -> Result<Filter, Invalid> {
         let states = self.states.iter().map(|it| word("states", it, PublicState::ALL, PublicState::word));
         let reason = self.reason.as_deref().map(|it| word("reason", it, Reason::ALL, Reason::word));
+        // Nothing can have a tag that may not be set; whoever looks for one has made a mistake.
+        let tags = self.tags.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        Tags::default().edited(tags, [], &Limits::default())?;
         Ok(Filter {
             namespace: self.namespace.as_deref().map(Namespace::parse).transpose()?,
             lane: self.lane.as_deref().map(LaneName::parse).transpose()?,

@@ -41,7 +41,7 @@ pub(super) fn time() -> Value {
         "description": "A time: given out as RFC 3339 in UTC, taken as that or as milliseconds since 1970",
         "anyOf": [
             { "type": "string", "format": "date-time" },
-            { "type": "string", "pattern": "^[0-9]{1,14}$" },
+            { "type": "string", "pattern": "^[0-9]{1,15}$" },
             { "type": "integer", "minimum": 0, "maximum": 253_402_300_799_999_i64 },
         ],
     })
@@ -166,7 +166,7 @@ pub(super) fn said(place: &str, word: &str) -> Option<Said> {
         (_, "reason") => words(Reason::ALL, Reason::word),
         (_, "family") => list(Family::ALL, Family::word),
         (path, "created_from" | "created_before") if path.starts_with('/') => time_in_query(&[]),
-        ("FilterDoc", "states") => json!({ "items": words(PublicState::ALL, PublicState::word) }),
+        ("FilterDoc", "states") => words(PublicState::ALL, PublicState::word),
         (_, "start") => time_in_query(&["now", "beginning"]),
         (path, "error_code" | "error_text") if path.starts_with('/') => json!({ "minLength": 1 }),
 
