@@ -1,4 +1,4 @@
-//! A process that serves a store over HTTP, as `flowfabric serve` does, and tells what that costs.
+//! A process that serves a store over HTTP with webhooks, as `flowfabric serve` does, and tells what that costs.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
