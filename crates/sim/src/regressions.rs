@@ -17,6 +17,7 @@ pub const REGRESSIONS: &[(u64, &str)] = &[
     (29, "a failed read of what was missed was forgotten"),
     (76, "a rejection was confirmed by a commit older than the question"),
     (101, "a sweep was hidden by a page that was read before a commit"),
+    (189, "a partition that had not heard of the newest key swept all it had"),
     (279, "a sweep was hidden by a page that was read before a commit"),
     (5_077, "a child flow was revived without an event"),
     (6_491, "a result was not given to a member that waits again"),

@@ -74,7 +74,7 @@ pub(super) fn sweep(ws: &mut Workspace, now: Ms) -> Decision {
         .collect();
     old.into_iter().for_each(|instance| ws.purge_worker(instance));
     // Tokens of a retired key are refused, and whoever still waits for one gets it under the newest key.
-    let retired: Vec<u32> = ws.signing_keys().filter(|it| it.is_retired(now)).map(|it| it.id).collect();
+    let retired: Vec<u32> = ws.passing_keys().filter(|it| it.is_retired(now)).map(|it| it.id).collect();
     retired.into_iter().take(PER_STEP).for_each(|id| ws.drop_signing_key(id));
     if let Some(below) = page.events_below {
         ws.trim_events_below(below);
@@ -269,6 +269,28 @@ mod tests {
         assert_eq!(bench.store.signing_keys.len(), 2);
         bench.pass(1_000);
         assert_eq!(bench.store.signing_keys.keys().copied().collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn a_retired_key_stays_until_a_newer_one_has_arrived() {
+        use crate::id::PartitionId;
+        let mut home = Bench::of(PartitionId(0), 2, crate::limits::Limits::default());
+        home.ok(rotate_key(1, 0));
+        home.ok(rotate_key(2, 5_000));
+        let sent = home.messages().into_iter().filter_map(|it| it.message);
+        let apply = |(number, message)| super::super::Apply { from: PartitionId(0), number, message };
+        let sent: Vec<_> = (1..).zip(sent).map(apply).collect();
+        let (newest, earlier) = sent.split_last().unwrap();
+        for memory in [Memory::Everything, Memory::Nothing] {
+            let mut bench = Bench::of(PartitionId(1), 2, crate::limits::Limits::default());
+            bench.memory = memory;
+            earlier.iter().cloned().for_each(|it| drop(bench.ok(it)));
+            bench.pass(60_000);
+            assert_eq!(bench.store.signing_keys.keys().copied().collect::<Vec<_>>(), [1]);
+            bench.ok(newest.clone());
+            bench.pass(1_000);
+            assert_eq!(bench.store.signing_keys.keys().copied().collect::<Vec<_>>(), [2]);
+        }
     }
 
     #[test]

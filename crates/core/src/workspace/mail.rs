@@ -94,8 +94,17 @@ impl Workspace {
         self.signing_keys().max_by_key(|key| key.id)
     }
 
+    /// The keys that go when their grace is over. The newest is not among them: where it has retired, the copy of a newer
+    /// one is on its way, and until that arrives this partition would know of no key at all.
+    pub fn passing_keys(&self) -> impl Iterator<Item = &Arc<SigningKey>> {
+        let newest = self.newest_key().map(|key| key.id);
+        self.signing_keys().filter(move |key| Some(key.id) != newest)
+    }
+
     pub fn put_signing_key(&mut self, key: SigningKey) {
-        key.retires_at.into_iter().for_each(|at| self.sweep_by(at));
+        let newest = self.newest_key().filter(|newest| newest.id < key.id);
+        let overtaken = newest.and_then(|newest| newest.retires_at);
+        overtaken.into_iter().chain(key.retires_at).for_each(|at| self.sweep_by(at));
         self.signing_keys.put(key.id, Some(Arc::new(key)), self.batch);
     }
 

@@ -24,7 +24,7 @@ impl Workspace {
     pub fn plan_sweep(&mut self, next: Option<Ms>, not_before: Ms) {
         let written = self.recent.sweep_by().into_iter().chain(self.batch_sweep_by);
         let dead = self.workers.values().filter_map(|worker| worker.remove_at());
-        let retired = self.signing_keys.values().filter_map(|key| key.retires_at);
+        let retired = self.passing_keys().filter_map(|key| key.retires_at);
         let next = next.into_iter().chain(written).chain(dead).chain(retired);
         // What is kept until something else goes has no time of its own.
         let next = next.filter(|at| *at < Ms::MAX).min();

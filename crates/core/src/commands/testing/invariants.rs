@@ -130,7 +130,9 @@ fn check_derived_tables(store: &Model) {
 fn check_sweep(store: &Model) {
     let ended = store.ended.iter().map(|entry| entry.remove_at);
     let keys = store.dedup.values().map(|dedup| dedup.expires_at).filter(|at| *at < crate::Ms::MAX);
-    let retired = store.signing_keys.values().filter_map(|key| key.retires_at);
+    let newest = store.signing_keys.keys().max();
+    let passing = store.signing_keys.values().filter(|key| Some(&key.id) != newest);
+    let retired = passing.filter_map(|key| key.retires_at);
     let dead = store.workers.values().filter(|it| it.releasing_since.is_none());
     let dead = dead.filter_map(|worker| worker.died_at).map(|at| at + DEAD_WORKER_MS);
     let flows = store.flows.values().filter_map(|it| it.live.end.as_ref()).filter_map(|end| end.remove_at);
