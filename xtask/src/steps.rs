@@ -115,8 +115,14 @@ pub fn test(sim_seconds: u64) -> ExitCode {
     // Before the verdict, so that it is the last word.
     drop(servers);
 
+    one(&mut total, &mut failures, "contract", &contracted());
     let seconds = sim_seconds.to_string();
     one(&mut total, &mut failures, "simulator", &simulate(&["--seconds", &seconds]));
+
+    // Last, because what it builds takes the place of what the steps before have built.
+    let (test, clippy) = with_spans();
+    many(&mut total, &mut failures, "spans", &test);
+    one(&mut total, &mut failures, "lints of spans", &clippy);
 
     eprintln!("\ntook {} s", started.elapsed().as_secs());
     if !failures.is_empty() {
@@ -132,13 +138,18 @@ fn contracted() -> Outcome {
     Outcome { success: built.success && contract::check(), output: String::new() }
 }
 
-/// What only programs with the feature `otel` do. Of the whole workspace, so that only what knows of it is built anew.
+/// What only programs with the feature `otel` do, and their lints. Of the whole workspace, so that only what knows of it
+/// is built anew.
+fn with_spans() -> (Outcome, Outcome) {
+    let features = ["--workspace", "--features", "ff-cli/otel"];
+    let test = [&["test"], &features[..], &["--test", "serving", "spans_reach_a_collector"]].concat();
+    let clippy = [&["clippy"], &features[..], &["--all-targets", "--quiet", "--", "-D", "warnings"]].concat();
+    (cargo(&test), cargo(&clippy))
+}
+
 pub fn spans() -> ExitCode {
-    let with_spans = ["--workspace", "--features", "ff-cli/otel"];
-    let test = [&["test"], &with_spans[..], &["--test", "serving", "spans_reach_a_collector"]].concat();
-    let clippy =
-        [&["clippy"], &with_spans[..], &["--all-targets", "--quiet", "--", "-D", "warnings"]].concat();
-    if cargo(&test).success && cargo(&clippy).success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let (test, clippy) = with_spans();
+    if test.success && clippy.success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 pub fn contract() -> ExitCode {

@@ -1,4 +1,5 @@
-//! A process that serves a store over HTTP with webhooks, as `flowfabric serve` does, and tells what that costs.
+//! A process that serves a store over HTTP with webhooks and bulk operations, as `flowfabric serve` does, and tells what
+//! that costs.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
@@ -27,13 +28,15 @@ pub async fn serve(place: &str) -> anyhow::Result<()> {
     let engine = engine_of(&bed.fabric)?.clone();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = ff_server::start(engine.clone(), Config { address, ..Config::default() }).await?;
-    let deliveries = webhooks::start(engine, webhooks::Options::default());
+    let deliveries = webhooks::start(engine.clone(), webhooks::Options::default());
+    let bulks = engine.run_bulks();
     child::say(&format!("http://{}", server.address))?;
     while child::told().await?.is_some() {
         child::say(&told(&bed)?)?;
     }
     server.stop().await;
     deliveries.stop().await;
+    bulks.stop().await;
     bed.fabric.shutdown(Duration::from_secs(30)).await;
     child::say(&told(&bed)?)
 }

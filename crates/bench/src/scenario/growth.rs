@@ -12,7 +12,7 @@ use super::drain::drain;
 use super::{bar, of_rounds};
 use crate::bed::{Bed, NOOP};
 use crate::child::Part;
-use crate::figures::{median, rss_mib};
+use crate::figures::{cpu_ms_of_family, median, rss_mib};
 use crate::ground::Kind;
 use crate::report::Report;
 use crate::scans::{Scans, analyze_while_empty};
@@ -100,8 +100,18 @@ async fn one(
     let scans = read_scans(setting, &place).await?;
     let mut rates = Vec::with_capacity(times);
     for _ in 0..times {
+        let before = bed.cost()?;
         let measured = measure_in_new_process(&place, args).await?;
         let number = |name: &str| measured[name].as_f64().unwrap_or(0.0);
+        if let Some((before, after)) = before.zip(bed.cost()?) {
+            let each = |spent: u64| spent as f64 / number("count").max(1.0);
+            let with = |what: &str| format!("{what}, {waiting} waiting, {finished} finished");
+            report.more.insert(with("log bytes"), each(after.wal_bytes - before.wal_bytes));
+            if let Some((before, after)) = before.server_cpu_ms.zip(after.server_cpu_ms) {
+                report.more.insert(with("server ms"), each(after.saturating_sub(before)));
+            }
+            report.more.insert(with("own ms"), number("cpu_ms") / number("count").max(1.0));
+        }
         if waiting >= 1_000_000 {
             report.more.insert("MiB, 1 M waiting".to_owned(), number("rss_open_mib"));
             report.more.insert("MiB, after draining some".to_owned(), number("rss_mib"));
@@ -142,14 +152,21 @@ pub async fn measure(place: &str, args: &Args) -> anyhow::Result<()> {
     let bed = Bed::on(place).await?;
     let filter = flowfabric::Filter { states: vec![flowfabric::PublicState::Waiting], ..Default::default() };
     let waiting = bed.fabric.count(&filter).await?.count as usize;
-    let rss_open_mib = rss_mib();
+    let worked_ms = || cpu_ms_of_family(std::process::id()).unwrap_or(0);
+    let (rss_open_mib, before_ms) = (rss_mib(), worked_ms());
     let count = waiting.min(MEASURED);
     let rate_per_s = drain(&bed, args, count, "measuring").await?;
     let rss_mib = rss_mib();
     bed.fabric.shutdown(Duration::from_secs(30)).await;
     println!(
         "{}",
-        serde_json::json!({ "rate_per_s": rate_per_s, "rss_mib": rss_mib, "rss_open_mib": rss_open_mib })
+        serde_json::json!({
+            "rate_per_s": rate_per_s,
+            "count": count,
+            "cpu_ms": worked_ms() - before_ms,
+            "rss_mib": rss_mib,
+            "rss_open_mib": rss_open_mib,
+        })
     );
     Ok(())
 }
