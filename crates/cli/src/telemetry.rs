@@ -84,6 +84,10 @@ mod spans {
     /// Where the standard says that a collector is.
     const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 
+    /// Takes spans from the program.
+    type Collector = Box<dyn Layer<Registry> + Send + Sync>;
+
+    /// Sends them; what is left goes out when it is dropped.
     pub(super) struct Spans(SdkTracerProvider);
 
     impl Drop for Spans {
@@ -96,7 +100,7 @@ mod spans {
 
     /// Nothing is collected unless the environment names a collector. It says everything else, too: service name,
     /// headers, sampling, batches.
-    pub(super) fn start() -> Result<Option<(Box<dyn Layer<Registry> + Send + Sync>, Spans)>, Problem> {
+    pub(super) fn start() -> Result<Option<(Collector, Spans)>, Problem> {
         if ENDPOINTS.iter().all(|name| std::env::var_os(name).is_none_or(|it| it.is_empty())) {
             return Ok(None);
         }
