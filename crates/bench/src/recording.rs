@@ -14,7 +14,7 @@ use ff_core::stream::Frame;
 use ff_core::suspension::Signal;
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use ff_store::{
-    Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Trace, Written,
+    Commit, EventPage, Loaded, Outcome, Parcel, Soon, Status, Store, StoreError, StoreInfo, Trace, Written,
 };
 
 #[derive(Debug)]
@@ -111,6 +111,9 @@ impl Store for Recording {
     }
     fn gone(&self) -> Soon<'_, Result<Vec<String>, StoreError>> {
         self.inner.gone()
+    }
+    fn exchange(&self, server: String, parcels: Vec<Parcel>) -> Soon<'_, Result<Vec<String>, StoreError>> {
+        self.inner.exchange(server, parcels)
     }
     fn leave(&self, server: String) -> Soon<'_, Result<(), StoreError>> {
         self.inner.leave(server)

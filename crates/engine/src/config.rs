@@ -67,6 +67,8 @@ pub struct MachineConfig {
     pub window: usize,
     /// First and longest pause before the store is tried again.
     pub backoff_ms: (Ms, Ms),
+    /// Whether servers that are in each other's way give each other errands. An engine decides that by its store.
+    pub errands: bool,
     pub bug: Option<Bug>,
 }
 
@@ -81,6 +83,7 @@ impl Default for MachineConfig {
             cache_max: 65_536,
             window: 2_048,
             backoff_ms: (20, 2_000),
+            errands: false,
             bug: None,
         }
     }

@@ -170,6 +170,12 @@ impl Profile {
         limits.frame_retention_ms = rng.range(5_000, 20_000);
     }
 
+    /// Has servers give each other errands in half of the seeds. Drawn apart, so that everything else about a seed stays
+    /// as it is.
+    pub fn draw_errands(&mut self, rng: &mut Rng) {
+        self.machine.errands = rng.chance(5_000);
+    }
+
     /// Puts one server far away from the store, in some seeds in a contest with others that are near. Drawn
     /// apart, so that everything else about a seed stays as it is.
     pub fn draw_distance(&mut self, rng: &mut Rng) {

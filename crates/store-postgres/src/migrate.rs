@@ -31,6 +31,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         oldest: 1,
         scripts: &[include_str!("../sql/migrations/0002/1_registry.sql")],
     },
+    Migration {
+        name: "parcels",
+        oldest: 1,
+        scripts: &[include_str!("../sql/migrations/0003/1_parcels.sql")],
+    },
 ];
 
 const INITIAL: &[&str] = &[

@@ -15,7 +15,8 @@ use ff_core::stream::Frame;
 use ff_core::suspension::Signal;
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use ff_store::{
-    Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Trace, Written,
+    Commit, EventPage, Loaded, Outcome, PARCEL_MS, Parcel, Soon, Status, Store, StoreError, StoreInfo, Trace,
+    Written,
 };
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, oneshot};
@@ -473,6 +474,27 @@ impl Store for PostgresStore {
                     [(&now, Type::INT8), (&*server, Type::TEXT), (&SILENCE_MS, Type::INT8)];
                 let rows =
                     client.query_typed("SELECT name FROM flowfabric.beat_1($1, $2, $3)", &params).await?;
+                rows.iter().map(|row| column(row, 0)).collect()
+            }
+        })
+    }
+
+    fn exchange(&self, server: String, parcels: Vec<Parcel>) -> Soon<'_, Result<Vec<String>, StoreError>> {
+        let (to, texts): (Vec<String>, Vec<String>) = parcels.into_iter().map(|it| (it.to, it.text)).unzip();
+        let (now, sent) = (self.now(), Arc::new((server, to, texts)));
+        self.ask_on(self.inner.pulse.clone(), move |client| {
+            let sent = sent.clone();
+            async move {
+                let (server, to, texts) = &*sent;
+                let params: [Param<'_>; 5] = [
+                    (&now, Type::INT8),
+                    (server, Type::TEXT),
+                    (&PARCEL_MS, Type::INT8),
+                    (to, Type::TEXT_ARRAY),
+                    (texts, Type::TEXT_ARRAY),
+                ];
+                let call = "SELECT body FROM flowfabric.exchange_1($1, $2, $3, $4, $5)";
+                let rows = client.query_typed(call, &params).await?;
                 rows.iter().map(|row| column(row, 0)).collect()
             }
         })

@@ -16,6 +16,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("../sql/migrations/0003_flows.sql"),
     include_str!("../sql/migrations/0004_mail.sql"),
     include_str!("../sql/migrations/0005_registry.sql"),
+    include_str!("../sql/migrations/0006_parcels.sql"),
 ];
 
 /// The number of the schema this program knows.

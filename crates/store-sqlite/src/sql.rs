@@ -16,12 +16,12 @@ pub(crate) mod write {
     statements!("write":
         add_count add_ready_count delete_agenda delete_attempts delete_dead_letter delete_dedup delete_edge
         delete_ended delete_events_below delete_execution delete_flow delete_frames delete_frames_below
-        delete_frames_older delete_lane delete_payloads delete_posted delete_ready delete_record delete_server delete_signals
+        delete_frames_older delete_lane delete_parcels delete_payloads delete_posted delete_ready delete_record delete_server delete_signals
         delete_signing_key delete_steps delete_stream delete_turn delete_waitpoint delete_worker delete_zero_counts
         delete_zero_ready_counts events_across has_traces insert_commit insert_events insert_execution insert_frame
         insert_ready insert_signal insert_waitpoint newest_commit prune_commits put_agenda put_attempt
-        put_dead_letter put_dedup put_edge put_ended put_flow put_lane put_link put_payload put_record put_server
-        put_signing_key put_step put_stream put_turn put_worker repost_dead_letter turn update_execution
+        put_dead_letter put_dedup put_edge put_ended put_flow put_lane put_link put_parcel put_payload put_record put_server
+        put_signing_key put_step put_stream put_turn put_worker repost_dead_letter take_parcels turn update_execution
     );
 }
 
@@ -30,7 +30,7 @@ pub(crate) mod read {
         agenda attempts commit_id commits_after counts dead_letters dedup dedup_expired edge edges_from_upstreams
         edges_to_downstreams ended events_at_or_after events_from execution executions_newest_first
         executions_oldest_first flow flows_ended flows_newest_first flows_oldest_first frames_newest_first
-        frames_oldest_first has_posted inbox lane lanes leases links members members_newest_first
+        frames_oldest_first has_parcels has_posted inbox lane lanes leases links members members_newest_first
         members_oldest_first message newest_commit next_due next_removal oldest_event orphans payload ready ready_counts
         record records servers signal signing_key signing_keys steps stream waitpoints_newest_first waitpoints_oldest_first worker
         workers

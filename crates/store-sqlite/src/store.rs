@@ -15,9 +15,10 @@ use ff_core::stream::Frame;
 use ff_core::suspension::Signal;
 use ff_core::{ExecutionId, Ms, PartitionId, ServerId};
 use ff_store::{
-    Clock, Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Trace, Written,
+    Clock, Commit, EventPage, Loaded, Outcome, PARCEL_MS, Parcel, Soon, Status, Store, StoreError, StoreInfo,
+    Trace, Written,
 };
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, TransactionBehavior, params};
 use tokio::sync::oneshot;
 
 use crate::error::{closed, explain, no_partition};
@@ -321,6 +322,29 @@ impl Store for SqliteStore {
                 }
             }
             Ok(gone)
+        })
+    }
+
+    fn exchange(&self, server: String, parcels: Vec<Parcel>) -> Soon<'_, Result<Vec<String>, StoreError>> {
+        self.aside(move |inner, mut conn| {
+            let explain = |error| explain(&inner.file, &error);
+            let any: bool = conn.query_row(read::has_parcels, [], |row| row.get(0)).map_err(explain)?;
+            if !any && parcels.is_empty() {
+                return Ok(Vec::new());
+            }
+            let now = inner.options.clock.now();
+            let turn = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(explain)?;
+            for Parcel { to, text } in parcels {
+                turn.execute(write::put_parcel, params![to, now, text]).map_err(explain)?;
+            }
+            turn.execute(write::delete_parcels, [now - PARCEL_MS]).map_err(explain)?;
+            let taken = {
+                let mut take = turn.prepare(write::take_parcels).map_err(explain)?;
+                let taken = take.query_map([&server], |row| row.get(0)).map_err(explain)?;
+                taken.collect::<Result<_, _>>().map_err(explain)?
+            };
+            turn.commit().map_err(explain)?;
+            Ok(taken)
         })
     }
 

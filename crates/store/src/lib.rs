@@ -125,6 +125,17 @@ impl Trace {
     }
 }
 
+/// What one server has for another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parcel {
+    /// The name under which the other one serves the store.
+    pub to: String,
+    pub text: String,
+}
+
+/// How long a parcel is kept for a server that does not take it.
+pub const PARCEL_MS: Ms = 2_000;
+
 /// Events of one partition in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventPage {
@@ -228,6 +239,10 @@ pub trait Store: Send + Sync + Debug {
 
     /// Servers that gave a sign of life, did not leave, and have provably ended.
     fn gone(&self) -> Soon<'_, Result<Vec<String>, StoreError>>;
+
+    /// Leaves parcels for other servers and takes those that have come for this one, each once. Nothing depends on
+    /// them: a parcel need not survive a crash, and one that is not taken within [`PARCEL_MS`] is gone.
+    fn exchange(&self, server: String, parcels: Vec<Parcel>) -> Soon<'_, Result<Vec<String>, StoreError>>;
 
     /// Forgets a server: it leaves by itself, or its end has been dealt with.
     fn leave(&self, server: String) -> Soon<'_, Result<(), StoreError>>;

@@ -1,5 +1,7 @@
 //! Complete: the worker has done the work.
 
+use serde::{Deserialize, Serialize};
+
 use super::lifecycle::{Ending, end_attempt, ended, holder};
 use super::{Decision, check_text};
 use crate::Ms;
@@ -13,7 +15,7 @@ use crate::state::{AttemptOutcome, PublicState, Reason};
 use crate::workspace::Workspace;
 
 /// The work of a lease is done; repeated with the same fence it gets its first reply.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Complete {
     pub fence: Fence,
     pub result: Option<Payload>,

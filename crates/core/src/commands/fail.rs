@@ -1,5 +1,7 @@
 //! Fail: the worker could not do the work. What follows is the policy's business.
 
+use serde::{Deserialize, Serialize};
+
 use super::lifecycle::{Ending, Failure, end_attempt, finish_cancelled, holder, retry_or_fail};
 use super::{Decision, check_text};
 use crate::Ms;
@@ -14,7 +16,7 @@ use crate::state::AttemptOutcome;
 use crate::workspace::Workspace;
 
 /// The attempt of a lease has failed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fail {
     pub fence: Fence,
     pub error: TaskError,

@@ -13,6 +13,7 @@ mod create_token;
 mod delay;
 mod drain_worker;
 mod drop_letter;
+mod errand;
 mod fail;
 mod fire;
 mod flows;
@@ -70,6 +71,7 @@ pub use create_token::CreateToken;
 pub use delay::Delay;
 pub use drain_worker::DrainWorker;
 pub use drop_letter::DropLetter;
+pub use errand::Errand;
 pub use fail::Fail;
 pub use fire::Fire;
 pub use flows::{

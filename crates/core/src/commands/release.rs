@@ -1,5 +1,7 @@
 //! Release: a draining worker gives a lease back; nothing is spent and the work waits for another worker.
 
+use serde::{Deserialize, Serialize};
+
 use super::Decision;
 use super::lifecycle::{Ending, end_attempt, finish_cancelled, holder, make_ready};
 use crate::Ms;
@@ -10,7 +12,7 @@ use crate::state::AttemptOutcome;
 use crate::workspace::Workspace;
 
 /// Gives a lease back unused.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Release {
     pub fence: Fence,
 }

@@ -1,5 +1,7 @@
 //! Renew leases: one call for everything a worker holds in a partition.
 
+use serde::{Deserialize, Serialize};
+
 use super::Decision;
 use super::lifecycle::holder;
 use crate::Ms;
@@ -10,7 +12,7 @@ use crate::reply::{Renewal, Reply};
 use crate::workspace::{Stop, Workspace};
 
 /// Puts off the ends of leases; each is answered for itself.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Renew {
     pub fences: Vec<Fence>,
 }

@@ -4,6 +4,7 @@
 //! the end of which execution or flow, inputs kept at hand, and how often other processes' commits are looked for.
 
 mod answers;
+mod errands;
 mod flow_waits;
 mod outputs;
 mod requests;
@@ -22,12 +23,12 @@ use ff_core::commands::Poll;
 use ff_core::step::Step;
 use ff_core::suspension::Signal;
 use ff_core::{Command, Execution, ExecutionId, Flow, FlowId, InstanceId, Ms, PartitionId, Payload, Reply};
-use ff_store::{Store, StoreError};
+use ff_store::{Store, StoreError, StoreInfo};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::config::EngineConfig;
+use crate::config::{EngineConfig, MachineConfig};
 use crate::failure::Failure;
 use crate::machine::{Input, Machine, MachineStats, Ticket, affinity};
 use crate::meters::Meters;
@@ -191,6 +192,7 @@ enum Done {
     Looked { execution: ExecutionId, ended: Result<Looked, StoreError> },
     LookedAtFlow { flow: FlowId, found: Result<Option<Arc<Flow>>, StoreError> },
     Alive(Result<Vec<String>, StoreError>),
+    Exchanged(Result<Vec<String>, StoreError>),
     Gone(Result<Vec<String>, StoreError>),
     Left,
 }
@@ -234,6 +236,7 @@ pub(crate) struct Driver {
     next_status: Ms,
     next_gone: Ms,
     gone_asked: bool,
+    errands: errands::Errands,
     shutdown: Option<(Ms, Vec<oneshot::Sender<ShutdownReport>>)>,
     /// What was left when it was over.
     report: ShutdownReport,
@@ -248,8 +251,10 @@ impl Driver {
         server: String,
         seed: u64,
     ) -> Driver {
-        let partitions = store.info().partitions;
-        let machine = Machine::new(partitions, config.limits.clone(), config.machine.clone(), seed);
+        let StoreInfo { partitions, lines, .. } = store.info();
+        // Where commits are flushed one after the other, an errand would be in the way of the commit that it asks for.
+        let settings = MachineConfig { errands: lines > 1, ..config.machine.clone() };
+        let machine = Machine::new(partitions, config.limits.clone(), settings, seed);
         Driver {
             server,
             inputs: PayloadCache::new(config.payload_cache_bytes),
@@ -277,6 +282,7 @@ impl Driver {
             next_status: 0,
             next_gone: 0,
             gone_asked: false,
+            errands: errands::Errands::default(),
             shutdown: None,
             report: ShutdownReport::default(),
         }
@@ -292,6 +298,7 @@ impl Driver {
 
     /// Says which servers are alive.
     pub fn set_servers(&mut self, alive: &[String]) {
+        self.errands.are_given = self.machine.gives_errands() && alive.len() > 1;
         self.machine.set_servers(&self.server, alive);
         self.shared.set_servers(&self.server, alive);
     }
@@ -303,6 +310,7 @@ impl Driver {
             self.look_around(at);
             self.machine.turn(at);
             self.carry_out(at);
+            self.exchange(at);
             if self.is_over(at) {
                 // Whoever asked may close the store as soon as it is answered.
                 let _ = tokio::time::timeout(LEAVING, self.store.leave(self.server.clone())).await;
@@ -354,7 +362,8 @@ impl Driver {
     fn next_wake(&self, at: Ms) -> Option<Ms> {
         let own = self.next_status.min(self.next_gone);
         let shutdown = self.shutdown.as_ref().map(|(until, _)| *until);
-        self.machine.next_wake(at).into_iter().chain([own]).chain(shutdown).min()
+        let exchange = self.next_exchange();
+        self.machine.next_wake(at).into_iter().chain([own]).chain(exchange).chain(shutdown).min()
     }
 
     fn somebody_waits(&self) -> bool {
@@ -365,10 +374,14 @@ impl Driver {
             || self.shared.subscribers.load(Ordering::Relaxed) > 0
     }
 
+    /// How long it may take until something is noticed that other processes did.
+    fn pause(&self) -> Ms {
+        if self.somebody_waits() { self.config.status_busy_ms } else { self.config.status_idle_ms }
+    }
+
     /// Looks for what other processes did, now and then.
     fn look_around(&mut self, at: Ms) {
-        let pause =
-            if self.somebody_waits() { self.config.status_busy_ms } else { self.config.status_idle_ms };
+        let pause = self.pause();
         if at >= self.next_status {
             self.next_status = at + pause;
             self.machine.ask_status();

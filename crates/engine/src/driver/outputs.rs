@@ -50,6 +50,7 @@ impl Driver {
                         Done::Inputs(vec![Input::Status(status)])
                     }));
                 }
+                Output::Errands { to, lines } => self.errands.add(&self.server, to, lines),
                 Output::Reply { ticket, result } => self.reply(ticket, result),
                 Output::News { partition, news } => self.news(partition, news),
                 Output::Foreign { partition, keys, next_event } => self.foreign(partition, keys, next_event),

@@ -13,6 +13,11 @@ pub fn ranks(server: &str, alive: &[String], partitions: u16) -> Vec<u32> {
     (0..partitions).map(PartitionId).map(rank).collect()
 }
 
+/// The server that comes first in a partition.
+pub fn first(alive: &[String], partition: PartitionId) -> Option<&str> {
+    alive.iter().map(String::as_str).max_by_key(|it| (weight(it, partition), *it))
+}
+
 fn weight(server: &str, partition: PartitionId) -> u64 {
     let bytes = server.bytes().chain(partition.0.to_be_bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -16,6 +16,8 @@ use crate::failure::Failure;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Caller(Ticket),
+    /// A caller whose command another server was asked for, and may have carried out.
+    Returned(Ticket),
     /// A waiting poll; what it claimed goes to its caller.
     Poll(Ticket),
     /// A due agenda entry of this partition.
@@ -29,6 +31,8 @@ pub(super) enum Origin {
     Acknowledgement(AgendaKey),
     /// A posted row, by its number.
     Inbox(u64),
+    /// Another server, which is told what became of it.
+    Errand(u64),
     /// The caller has been answered already.
     Nobody,
 }

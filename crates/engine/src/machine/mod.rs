@@ -10,6 +10,7 @@
 pub mod affinity;
 mod batch;
 mod deliveries;
+mod errands;
 mod polls;
 mod runner;
 
@@ -28,8 +29,13 @@ use crate::config::MachineConfig;
 use crate::failure::Failure;
 use batch::{Origin, Pending};
 use deliveries::Deliveries;
+use errands::Errands;
+pub use errands::Line;
 use polls::Polls;
 use runner::Runner;
+
+/// How long servers count as being in each other's way after a commit that conflicted.
+const DISPUTED_MS: Ms = 5_000;
 
 /// The caller's number for a command or poll; its reply carries it.
 pub type Ticket = u64;
@@ -84,6 +90,11 @@ pub enum Input {
         result: Result<bool, StoreError>,
     },
     Status(Result<(Ms, Vec<Status>), StoreError>),
+    /// What another server asks for or answers.
+    Errands {
+        from: String,
+        lines: Vec<Line>,
+    },
 }
 
 /// What a commit of ours has done that others may be waiting for.
@@ -124,6 +135,11 @@ pub enum Output {
     Reply {
         ticket: Ticket,
         result: Result<Reply, Failure>,
+    },
+    /// For another server. It may be lost, or come twice.
+    Errands {
+        to: String,
+        lines: Vec<Line>,
     },
     /// A commit of ours is durable.
     News {
@@ -174,6 +190,8 @@ pub struct Machine {
     runners: Vec<Runner>,
     polls: Polls,
     deliveries: Deliveries,
+    errands: Errands,
+    gives_errands: bool,
     outputs: Vec<Output>,
     /// The runner that is served first next time, so that none is always last.
     first: usize,
@@ -195,6 +213,8 @@ impl Machine {
             runners: (0..partitions).map(runner).collect(),
             polls: Polls::default(),
             deliveries: Deliveries::default(),
+            errands: Errands::default(),
+            gives_errands: config.errands,
             outputs: Vec::new(),
             first: 0,
             status_asked: false,
@@ -208,7 +228,10 @@ impl Machine {
             Input::Command { ticket, partition, command, give_up_at } => {
                 let origin = Origin::Caller(ticket);
                 let pending = Pending { origin, command, give_up_at };
-                if let Err(failure) = self.runners[partition.index()].enqueue(pending) {
+                let runner = &mut self.runners[partition.index()];
+                if let Some(pending) = self.errands.give(at, ticket, pending, runner)
+                    && let Err(failure) = runner.enqueue(pending)
+                {
                     self.outputs.push(Output::Reply { ticket, result: Err(failure) });
                 }
             }
@@ -226,6 +249,9 @@ impl Machine {
                 if let Outcome::Committed { now } = &outcome {
                     self.offset_ms = now - at;
                 }
+                if self.gives_errands && matches!(outcome, Outcome::Conflict) {
+                    self.runners.iter_mut().for_each(|runner| runner.disputed_until = at + DISPUTED_MS);
+                }
                 let runner = &mut self.runners[partition.index()];
                 runner.committed(at, id, outcome, &mut self.outputs);
             }
@@ -233,6 +259,9 @@ impl Machine {
                 self.runners[partition.index()].written(at, number, result, &mut self.outputs);
             }
             Input::Turn { partition, result } => self.runners[partition.index()].turn_given(at, result),
+            Input::Errands { from, lines } => {
+                self.errands.hear(at, &from, lines, &mut self.runners, &mut self.outputs);
+            }
             Input::Status(result) => {
                 self.status_asked = false;
                 match result {
@@ -255,6 +284,7 @@ impl Machine {
     pub fn turn(&mut self, at: Ms) {
         let count = self.runners.len();
         let mut commits = Vec::new();
+        self.errands.expire(at, &mut self.runners);
         // Polls take work of the partitions this server prefers before they look elsewhere.
         for preferred in [true, false] {
             for n in 0..count {
@@ -273,6 +303,7 @@ impl Machine {
         }
         self.settle();
         self.deliver(at);
+        self.errands.send(&mut self.outputs);
         if !self.status_asked && self.runners.iter().any(Runner::wants_confirmation) {
             self.status_asked = true;
             self.runners.iter_mut().for_each(Runner::confirmation_asked);
@@ -289,6 +320,7 @@ impl Machine {
         let runners = self.runners.iter().filter_map(|runner| runner.next_wake(at, self.offset_ms));
         let elsewhere = self.runners.iter().filter_map(|runner| runner.patience_ends(at, &self.polls));
         let others = self.polls.next_expiry().into_iter().chain(self.deliveries.next_retry());
+        let others = others.chain(self.errands.next_expiry());
         runners.chain(elsewhere).chain(others).min()
     }
 
@@ -304,7 +336,11 @@ impl Machine {
     /// Which servers are alive, this one under its name. Whoever comes later in a partition's order fires what
     /// is due there later, so that mostly one server does.
     pub fn set_servers(&mut self, server: &str, alive: &[String]) {
-        let ranks = affinity::ranks(server, alive, self.runners.len() as u16);
+        let partitions = self.runners.len() as u16;
+        if self.gives_errands {
+            self.errands.set_servers(server, alive, partitions);
+        }
+        let ranks = affinity::ranks(server, alive, partitions);
         self.runners.iter_mut().zip(ranks).for_each(|(runner, rank)| runner.set_rank(rank));
     }
 
@@ -329,9 +365,20 @@ impl Machine {
         self.polls.remove(ticket)
     }
 
-    /// Takes in no more posted rows; those that were read are still decided.
+    /// Takes in no more posted rows and no more errands, and gives none; what was read or taken is still decided.
     pub fn close_inbox(&mut self) {
         self.runners.iter_mut().for_each(Runner::close_inbox);
+        self.errands.close(&mut self.runners);
+    }
+
+    pub fn gives_errands(&self) -> bool {
+        self.gives_errands
+    }
+
+    /// Whether other servers probably have errands for this one, or answers: it has asked for something, was asked a
+    /// moment ago, or others have just committed where it comes first.
+    pub fn expects_errands(&self, at: Ms) -> bool {
+        self.errands.are_expected(at) || self.runners.iter().any(|runner| at < runner.disputed_until)
     }
 
     pub fn has_waiting_polls(&self) -> bool {
@@ -340,7 +387,7 @@ impl Machine {
 
     /// Whether nothing is queued, parked or on its way to the store.
     pub fn is_idle(&self) -> bool {
-        self.runners.iter().all(Runner::is_idle)
+        self.errands.is_idle() && self.runners.iter().all(Runner::is_idle)
     }
 
     /// Answers every command that has not been sent to the store yet.
@@ -388,7 +435,10 @@ impl Machine {
                 self.deliveries.send(PartitionId(n as u16), entry, message, &mut self.runners);
             }
             for (pending, result) in self.runners[n].take_internal() {
-                self.deliveries.done(PartitionId(n as u16), pending, result, &mut self.runners);
+                match pending.origin {
+                    Origin::Errand(slot) => self.errands.done(slot, result),
+                    _ => self.deliveries.done(PartitionId(n as u16), pending, result, &mut self.runners),
+                }
             }
             for global in self.runners[n].take_globals() {
                 self.deliveries.wait_for(PartitionId(n as u16), global);

@@ -5,6 +5,7 @@
 #[path = "../background/mod.rs"]
 mod background;
 mod differential;
+mod errands;
 mod ground;
 mod inbox;
 mod interruptions;

@@ -14,7 +14,7 @@ use ff_core::stream::Frame;
 use ff_core::suspension::Signal;
 use ff_core::{PartitionId, ServerId};
 use ff_store::{
-    Commit, EventPage, Loaded, Outcome, Soon, Status, Store, StoreError, StoreInfo, Trace, Written,
+    Commit, EventPage, Loaded, Outcome, Parcel, Soon, Status, Store, StoreError, StoreInfo, Trace, Written,
 };
 use flowfabric::{ExecutionId, Ms, Payload};
 
@@ -116,6 +116,10 @@ impl Store for Measured {
 
     fn gone(&self) -> Soon<'_, Result<Vec<String>, StoreError>> {
         self.store.gone()
+    }
+
+    fn exchange(&self, server: String, parcels: Vec<Parcel>) -> Soon<'_, Result<Vec<String>, StoreError>> {
+        self.store.exchange(server, parcels)
     }
 
     fn leave(&self, server: String) -> Soon<'_, Result<(), StoreError>> {

@@ -109,7 +109,10 @@ pub fn was_true(
             mirror.edges.contains_key(&key) || is_gone(history, since, command, mirror)
         }
         Rejection::Cycle { upstream, downstream } => {
-            leads(mirror, (nodes, edges), *downstream, *upstream) || is_gone(history, since, command, mirror)
+            let (mut all_nodes, mut all_edges) = (Vec::new(), Vec::new());
+            gather(nodes, edges, &mut all_nodes, &mut all_edges);
+            let added = (&*all_nodes, &*all_edges);
+            leads(mirror, added, *downstream, *upstream) || is_gone(history, since, command, mirror)
         }
         Rejection::PolicyFixed { node } => {
             let stored = mirror.executions.get(node).and_then(|it| it.node());
@@ -142,11 +145,25 @@ fn is_gone(history: &History, since: Seq, command: &Command, mirror: &Mirror) ->
     }
 }
 
+/// Nodes and edges with those of the child flows inside them.
+fn gather<'a>(
+    nodes: &'a [NewNode],
+    edges: &'a [NewEdge],
+    all_nodes: &mut Vec<&'a NewNode>,
+    all_edges: &mut Vec<&'a NewEdge>,
+) {
+    all_nodes.extend(nodes);
+    all_edges.extend(edges);
+    for child in nodes.iter().filter_map(|node| node.child.as_ref()) {
+        gather(&child.nodes, &child.edges, all_nodes, all_edges);
+    }
+}
+
 /// Whether a way leads from one node to another, over stored edges and those to be added. A spare comes after the
 /// one it is for.
 fn leads(
     mirror: &Mirror,
-    (nodes, edges): (&[NewNode], &[NewEdge]),
+    (nodes, edges): (&[&NewNode], &[&NewEdge]),
     from: ExecutionId,
     to: ExecutionId,
 ) -> bool {

@@ -74,6 +74,7 @@ impl World {
         profile.draw_distance(&mut Rng::new(!seed));
         profile.draw_flows(&mut Rng::new(seed.rotate_left(32)));
         profile.draw_mail(&mut Rng::new(seed.rotate_left(16)));
+        profile.draw_errands(&mut Rng::new(seed.rotate_left(48)));
         let mut world = World {
             rng,
             profile,
@@ -144,6 +145,7 @@ impl World {
             Happening::StoreHears { server, life, request } => self.store_hears(server, life, request),
             Happening::LateCommit(commit) => self.late_commit(commit),
             Happening::ServerHears { server, life, input } => self.server_hears(server, life, input),
+            Happening::ErrandsArrive { to, from, lines } => self.errands_arrive(&to, from, lines),
             Happening::ServerTurns { server, life } => self.server_turns(server, life),
             Happening::ServerLooksAround { server, life } => self.server_looks_around(server, life),
             Happening::ServerStarts { server } => self.server_starts(server),

@@ -46,7 +46,7 @@ impl World {
     }
 
     /// Puts a message on the network once, twice or not at all.
-    fn travel(&mut self, message: impl Fn(&World) -> Happening) {
+    pub(super) fn travel(&mut self, message: impl Fn(&World) -> Happening) {
         if self.fault(self.profile.lost, Fault::MessageLost) {
             return;
         }

@@ -6,7 +6,7 @@ use ff_core::Ms;
 use ff_core::key::Ask;
 use ff_core::{PartitionId, Reply, ServerId};
 use ff_engine::Failure;
-use ff_engine::machine::{Input, LoadToken};
+use ff_engine::machine::{Input, Line, LoadToken};
 use ff_store::Commit;
 
 use super::call::CallId;
@@ -39,6 +39,12 @@ pub enum Happening {
         server: usize,
         life: Life,
         input: Input,
+    },
+    /// What one server has for another.
+    ErrandsArrive {
+        to: String,
+        from: String,
+        lines: Vec<Line>,
     },
     ServerTurns {
         server: usize,

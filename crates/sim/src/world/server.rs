@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ff_core::{Ms, PartitionId};
-use ff_engine::machine::{Input, Machine, Output, Ticket};
+use ff_engine::machine::{Input, Line, Machine, Output, Ticket};
 use ff_store::Commit;
 
 use super::call::CallId;
@@ -113,10 +113,29 @@ impl World {
 
     /// Each learns at its own pace who is alive.
     fn server_hears_who_lives(&mut self, server: usize) {
-        let alive = self.servers.iter().enumerate().filter(|(_, it)| it.machine.is_some());
-        let alive: Vec<String> = alive.map(|(n, _)| format!("server {n}")).collect();
+        let alive = (0..self.servers.len()).filter(|n| self.servers[*n].machine.is_some());
+        let alive: Vec<String> = alive.map(|n| self.server_name(n)).collect();
+        let name = self.server_name(server);
         if let Some(machine) = &mut self.servers[server].machine {
-            machine.set_servers(&format!("server {server}"), &alive);
+            machine.set_servers(&name, &alive);
+        }
+    }
+
+    /// Each life has a name of its own where names are addresses: what is for one is for no other.
+    fn server_name(&self, server: usize) -> String {
+        match self.profile.machine.errands {
+            true => format!("server {server}, life {}", self.servers[server].life),
+            false => format!("server {server}"),
+        }
+    }
+
+    pub(super) fn errands_arrive(&mut self, to: &str, from: String, lines: Vec<Line>) -> Check {
+        match (0..self.servers.len()).find(|n| self.server_name(*n) == to) {
+            Some(server) => {
+                let life = self.servers[server].life;
+                self.server_hears(server, life, Input::Errands { from, lines })
+            }
+            None => Ok(()),
         }
     }
 
@@ -187,6 +206,14 @@ impl World {
                 return Ok(());
             }
             Output::Foreign { .. } => return Ok(()),
+            Output::Errands { to, lines } => {
+                let from = self.server_name(server);
+                self.travel(|_| {
+                    let (to, from, lines) = (to.clone(), from.clone(), lines.clone());
+                    Happening::ErrandsArrive { to, from, lines }
+                });
+                return Ok(());
+            }
         };
         let delay = self.store_delay(server);
         self.later(delay, delay, Happening::StoreHears { server, life, request });
@@ -261,6 +288,7 @@ fn heard(input: &Input) -> String {
             format!("who wrote {number} of {partition}: {result:?}")
         }
         Input::Turn { partition, result } => format!("whether it has the turn of {partition}: {result:?}"),
+        Input::Errands { from, lines } => format!("from {from} {} lines about errands", lines.len()),
         Input::Status(Ok((_, list))) => {
             let versions: Vec<u64> = list.iter().map(|status| status.version.number).collect();
             format!("a status {versions:?}")

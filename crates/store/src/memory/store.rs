@@ -22,7 +22,8 @@ use super::faults::{Barrier, Faults};
 use super::state::MemoryState;
 use crate::commit::{Commit, Outcome};
 use crate::{
-    Clock, EventPage, Loaded, Soon, Status, Store, StoreError, StoreInfo, SystemClock, Trace, Written,
+    Clock, EventPage, Loaded, PARCEL_MS, Parcel, Soon, Status, Store, StoreError, StoreInfo, SystemClock,
+    Trace, Written,
 };
 
 #[derive(Debug)]
@@ -31,6 +32,8 @@ struct Shared {
     state: Mutex<MemoryState>,
     /// Servers that entered, and whether their process has ended.
     servers: Mutex<BTreeMap<String, bool>>,
+    /// Parcels that nobody has taken, and when they were left.
+    parcels: Mutex<Vec<(Ms, Parcel)>>,
     clock: Arc<dyn Clock>,
     faults: Faults,
 }
@@ -58,8 +61,8 @@ impl MemoryStore {
 
     /// A store that starts from a given state.
     pub fn from_state(state: MemoryState, clock: Arc<dyn Clock>) -> MemoryStore {
-        let (state, servers) = (Mutex::new(state), Mutex::default());
-        let shared = Shared { state, servers, clock, faults: Faults::default() };
+        let (state, servers, parcels) = (Mutex::new(state), Mutex::default(), Mutex::default());
+        let shared = Shared { state, servers, parcels, clock, faults: Faults::default() };
         MemoryStore { shared: Arc::new(shared), closed: AtomicBool::new(false) }
     }
 
@@ -248,6 +251,19 @@ impl Store for MemoryStore {
         self.read(|_| {
             let servers = self.servers();
             Ok(servers.iter().filter(|(_, gone)| **gone).map(|(server, _)| server.clone()).collect())
+        })
+    }
+
+    fn exchange(&self, server: String, parcels: Vec<Parcel>) -> Soon<'_, Result<Vec<String>, StoreError>> {
+        self.read(move |_| {
+            let now = self.shared.clock.now();
+            let mut kept = self.shared.parcels.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.extend(parcels.into_iter().map(|parcel| (now, parcel)));
+            kept.retain(|(at, _)| *at > now - PARCEL_MS);
+            Ok(kept
+                .extract_if(.., |(_, parcel)| parcel.to == server)
+                .map(|(_, parcel)| parcel.text)
+                .collect())
         })
     }
 

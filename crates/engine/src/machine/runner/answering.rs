@@ -19,9 +19,16 @@ impl Runner {
                 }
                 result => outputs.push(Output::Reply { ticket, result }),
             },
+            Origin::Returned(ticket) => {
+                let decided = matches!(result, Ok(_) | Err(Failure::Rejected(_)));
+                let result = if decided { result } else { Err(Failure::OutcomeUnknown) };
+                outputs.push(Output::Reply { ticket, result });
+            }
             Origin::Poll(ticket) => outputs.push(Output::Reply { ticket, result }),
             Origin::Agenda(key) => drop(self.firing.remove(&key)),
-            Origin::Delivery { .. } | Origin::Acknowledgement(_) => self.internal.push((pending, result)),
+            Origin::Delivery { .. } | Origin::Acknowledgement(_) | Origin::Errand(_) => {
+                self.internal.push((pending, result));
+            }
             Origin::Inbox(number) => self.received(number, result),
             Origin::Nobody => {}
         }
@@ -59,7 +66,8 @@ impl Runner {
         if matches!(self.phase, Phase::Resolving { .. }) {
             let sent = self.in_flight.iter_mut();
             for decided in sent.flat_map(|batch| batch.decided.iter_mut().chain(&mut batch.confirms)) {
-                if let Origin::Caller(ticket) | Origin::Poll(ticket) = decided.pending.origin
+                if let Origin::Caller(ticket) | Origin::Returned(ticket) | Origin::Poll(ticket) =
+                    decided.pending.origin
                     && decided.pending.give_up_at <= at
                 {
                     decided.pending.origin = Origin::Nobody;

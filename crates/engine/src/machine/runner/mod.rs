@@ -113,6 +113,8 @@ pub(super) struct Runner {
     undisturbed: bool,
     /// Since when there is work here that was left to those who come before, without any of them taking some.
     left_since: Option<Ms>,
+    /// Until when servers count as being in each other's way, here or elsewhere.
+    pub(super) disputed_until: Ms,
     /// The newest status that was told while the partition was not served.
     seen: Option<Status>,
     /// To be read again whether or not anything here needs it at the moment.
@@ -174,6 +176,7 @@ impl Runner {
             rank: 0,
             undisturbed: false,
             left_since: None,
+            disputed_until: Ms::MIN,
             seen: None,
             wanted: false,
             watched: false,
@@ -259,6 +262,10 @@ impl Runner {
             stats.stuck.push(format!("{} {}", key.subject.kind(), key.subject.text()));
             stats.agenda.entry(key.subject.kind().into()).or_default().stuck += 1;
         }
+    }
+
+    pub fn partition(&self) -> PartitionId {
+        self.partition
     }
 
     pub fn workspace(&self) -> &Workspace {

@@ -9,6 +9,8 @@ use super::{LATER_MS, Phase, Runner};
 
 /// A poll waits so long for each server that comes before, up to so many.
 const PATIENCE_MS: Ms = 25;
+/// And so long while servers are in each other's way: whoever comes before is busy, not absent.
+const PATIENCE_WITH_BUSY_MS: Ms = 200;
 const RANKS_MAX: u32 = 4;
 
 impl Runner {
@@ -50,16 +52,18 @@ impl Runner {
     /// who come before, because two servers that claim in one partition get in each other's way. What was left for
     /// so long, by whomever, is not taken by those who come before: then nobody waits.
     pub(super) fn served_since(&self, at: Ms) -> Ms {
-        let patience = self.patience();
+        let patience = self.patience(at);
         let given_up = self.left_since.is_some_and(|since| since + patience <= at);
         if given_up { at } else { at - patience }
     }
 
-    fn patience(&self) -> Ms {
-        match self.undisturbed {
-            true => 0,
-            false => Ms::from(self.rank.min(RANKS_MAX)) * PATIENCE_MS,
-        }
+    fn patience(&self, at: Ms) -> Ms {
+        let for_each = match (self.undisturbed, at < self.disputed_until) {
+            (true, _) => 0,
+            (false, false) => PATIENCE_MS,
+            (false, true) => PATIENCE_WITH_BUSY_MS,
+        };
+        Ms::from(self.rank.min(RANKS_MAX)) * for_each
     }
 
     /// Whether there is work here, as far as it is known.
@@ -73,7 +77,7 @@ impl Runner {
 
     /// Notes since when work is left here that polls could take: their own waiting may be over too soon to count.
     pub(super) fn notice_left(&mut self, at: Ms, polls: &Polls) {
-        if self.patience() == 0 || self.has_work() == Some(false) {
+        if self.patience(at) == 0 || self.has_work() == Some(false) {
             self.left_since = None;
         } else if self.left_since.is_none() && polls.since(at).any(|poll| self.has_work_for(poll)) {
             self.left_since = Some(at);
@@ -90,7 +94,7 @@ impl Runner {
 
     /// When a poll that waits now will have waited long enough for the work that there is here.
     pub fn patience_ends(&self, at: Ms, polls: &Polls) -> Option<Ms> {
-        let patience = self.patience();
+        let patience = self.patience(at);
         if patience == 0 || polls.is_empty() || self.has_work() != Some(true) {
             return None;
         }

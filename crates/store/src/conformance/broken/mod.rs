@@ -206,6 +206,9 @@ bugs! {
     IdentityChanges => the_store_keeps_its_identity,
     LivingServersAreGone => servers_beat_and_leave,
     ServersKnowOnlyThemselves => servers_beat_and_leave,
+    ParcelsAreLost => parcels_reach_whom_they_are_for,
+    ParcelsGoToAnybody => parcels_reach_whom_they_are_for,
+    ParcelsAreTakenTwice => parcels_reach_whom_they_are_for,
     ServersThatLeftAreAlive => servers_beat_and_leave,
 }
 

@@ -17,8 +17,8 @@ use super::super::stand::START;
 use super::{Bug, commits, mail, reads, turns};
 use crate::memory::MemoryState;
 use crate::{
-    Commit, EventPage, Loaded, MemoryStore, Outcome, Soon, Status, Store, StoreError, StoreInfo, Trace,
-    Written,
+    Commit, EventPage, Loaded, MemoryStore, Outcome, Parcel, Soon, Status, Store, StoreError, StoreInfo,
+    Trace, Written,
 };
 
 #[derive(Debug)]
@@ -281,6 +281,24 @@ impl Store for BrokenStore {
 
     fn gone(&self) -> Soon<'_, Result<Vec<String>, StoreError>> {
         self.inner.gone()
+    }
+
+    fn exchange(&self, server: String, parcels: Vec<Parcel>) -> Soon<'_, Result<Vec<String>, StoreError>> {
+        Box::pin(async move {
+            let parcels = if self.has(Bug::ParcelsAreLost) { Vec::new() } else { parcels };
+            let others: Vec<String> = parcels.iter().map(|parcel| parcel.to.clone()).collect();
+            let mut taken = self.inner.exchange(server.clone(), parcels).await?;
+            if self.has(Bug::ParcelsGoToAnybody) {
+                for other in others {
+                    taken.extend(self.inner.exchange(other, Vec::new()).await?);
+                }
+            }
+            if self.has(Bug::ParcelsAreTakenTwice) {
+                let again = |text: &String| Parcel { to: server.clone(), text: text.clone() };
+                self.inner.exchange(String::new(), taken.iter().map(again).collect()).await?;
+            }
+            Ok(taken)
+        })
     }
 
     fn leave(&self, server: String) -> Soon<'_, Result<(), StoreError>> {

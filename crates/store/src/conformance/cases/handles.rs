@@ -9,7 +9,7 @@ use ff_core::workspace::Answer;
 
 use super::super::stand::{SERVER, START};
 use super::super::{Check, Dump, Stand, ensure, ensure_eq, samples};
-use crate::{Commit, Outcome, Store, StoreError, Version, Written};
+use crate::{Commit, Outcome, PARCEL_MS, Parcel, Store, StoreError, Version, Written};
 
 /// One of everything, in every partition.
 async fn populate(stand: &mut Stand) -> Check {
@@ -117,6 +117,7 @@ pub async fn a_closed_handle_is_unavailable_and_others_go_on(stand: &mut Stand) 
         ("written", is_unavailable(closed.written(partition, 1).await)),
         ("turn", is_unavailable(closed.turn(partition, SERVER, 1).await)),
         ("beat", is_unavailable(closed.beat("a".to_owned()).await)),
+        ("exchange", is_unavailable(closed.exchange("a".to_owned(), vec![]).await)),
         ("status", is_unavailable(closed.status().await)),
         ("payloads", is_unavailable(closed.payloads(vec![]).await)),
         ("attempts", is_unavailable(closed.attempts(execution).await)),
@@ -162,6 +163,25 @@ pub async fn servers_beat_and_leave(stand: &mut Stand) -> Check {
         store.leave(server.to_owned()).await.map_err(|error| error.to_string())?;
     }
     ensure_eq!(store.gone().await, Ok(vec![]), "servers that are gone after they left");
+    other.close().await;
+    Ok(())
+}
+
+pub async fn parcels_reach_whom_they_are_for(stand: &mut Stand) -> Check {
+    let other = stand.another().await?;
+    let store = &stand.store;
+    let parcel = |to: &str, text: &str| Parcel { to: to.to_owned(), text: text.to_owned() };
+    let name = str::to_owned;
+    let sent = vec![parcel("b", "{\"for\": \"'b'\"}"), parcel("c", "ä"), parcel("b", "")];
+    ensure_eq!(store.exchange(name("a"), sent).await, Ok(vec![]), "parcels for one who only leaves some");
+    let mut taken =
+        other.exchange(name("b"), vec![parcel("a", "back")]).await.map_err(|it| it.to_string())?;
+    taken.sort();
+    ensure_eq!(taken, ["", "{\"for\": \"'b'\"}"], "parcels over another handle");
+    ensure_eq!(other.exchange(name("b"), vec![]).await, Ok(vec![]), "parcels that were taken");
+    ensure_eq!(store.exchange(name("a"), vec![]).await, Ok(vec![name("back")]), "parcels that came back");
+    stand.clock.advance(PARCEL_MS);
+    ensure_eq!(store.exchange(name("c"), vec![]).await, Ok(vec![]), "parcels that nobody took in time");
     other.close().await;
     Ok(())
 }

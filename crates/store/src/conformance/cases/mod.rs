@@ -126,6 +126,7 @@ macro_rules! for_each_conformance_case {
             handles::a_closed_handle_is_unavailable_and_others_go_on,
             handles::the_store_keeps_its_identity,
             handles::servers_beat_and_leave,
+            handles::parcels_reach_whom_they_are_for,
             commands::a_life_decided_by_the_core_reads_back,
             commands::messages_between_partitions_arrive,
             commands::random_programs_end_like_on_the_reference,

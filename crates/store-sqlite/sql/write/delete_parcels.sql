@@ -1,0 +1,1 @@
+DELETE FROM parcels WHERE at <= ?1

@@ -1,0 +1,1 @@
+DELETE FROM parcels WHERE receiver = ?1 RETURNING body
