@@ -111,7 +111,10 @@ fn check_dedup(mirror: &Mirror) -> Check {
 fn check_sweep(mirror: &Mirror) -> Check {
     let ended = mirror.ended.first().map(|entry| entry.remove_at);
     let keys = mirror.dedup.values().map(|dedup| dedup.expires_at).filter(|at| *at < Ms::MAX).min();
-    let retired = mirror.signing_keys.values().filter_map(|key| key.retires_at).min();
+    // The newest key that a partition knows stays until it has heard of a newer one.
+    let newest = mirror.signing_keys.values().map(|key| key.id).max();
+    let passing = mirror.signing_keys.values().filter(|key| Some(key.id) != newest);
+    let retired = passing.filter_map(|key| key.retires_at).min();
     let flows = mirror.flows.values().filter_map(|flow| flow.live.end.as_ref()?.remove_at).min();
     let firsts = ended.into_iter().chain(keys).chain(flows).chain(retired);
     let Some(first) = firsts.min() else { return Ok(()) };
