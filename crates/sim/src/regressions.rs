@@ -19,6 +19,8 @@ pub const REGRESSIONS: &[(u64, &str)] = &[
     (101, "a sweep was hidden by a page that was read before a commit"),
     (189, "a partition that had not heard of the newest key swept all it had"),
     (279, "a sweep was hidden by a page that was read before a commit"),
+    (1_120, "a flow was to be removed before a member that had run again and ended in one commit"),
+    (1_569, "a flow was to be removed before a member that had run again and ended in one commit"),
     (5_077, "a child flow was revived without an event"),
     (6_491, "a result was not given to a member that waits again"),
 ];

@@ -92,7 +92,7 @@ impl Worker {
             "worker {} takes {} from {}; ctrl-c ends it",
             self.name,
             self.kind.join(", "),
-            settings.store
+            crate::session::without_password(settings.server.as_deref().unwrap_or(&settings.store))
         );
         let stopped = worker.run_until(flowfabric::asked_to_end()).await?;
         // Programs whose work was given back have been told to end; nobody may be left behind.

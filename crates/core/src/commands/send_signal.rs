@@ -121,6 +121,17 @@ impl SendSignal {
                 }
             }
         };
+        if let (Some(waitpoint), Some(name)) = (waitpoint, &self.name)
+            && waitpoint.name.as_ref() != Some(name)
+        {
+            // A token opens one waitpoint and no other; whoever may signal the execution still goes by the rules of the
+            // waitpoint that has the name.
+            let other = mailbox.waitpoint_named(name).is_some();
+            if other || matches!(self.to, To::Token(_)) {
+                let problem = format!("is {name}, which is not the name of the waitpoint; leave it out");
+                return Err(Rejection::from(Invalid::new("name", problem)).into());
+            }
+        }
         if let Some(waitpoint) = waitpoint {
             let source = self.source.as_deref();
             let used = || mailbox.signals.iter().filter(|it| it.waitpoint == Some(waitpoint.number));
@@ -236,6 +247,28 @@ mod tests {
         open.validate(&bench.ws.limits).unwrap();
         let Reply::WaitpointOpened { token: Some(token), .. } = bench.ok(open) else { panic!() };
         (fence, token)
+    }
+
+    #[test]
+    fn a_signal_through_a_waitpoint_does_not_speak_for_another() {
+        let mut bench = Bench::new();
+        let (fence, token) = waitpoint(&mut bench, |it| it.name = None);
+        let mut guarded = open_waitpoint(fence, "approved");
+        guarded.waitpoint.approvers = vec!["ann".into()];
+        bench.ok(guarded);
+        let named = |signal: SendSignal, name: &str| SendSignal {
+            name: Some(SignalName::parse(name).unwrap()),
+            ..signal
+        };
+        for signal in [with_token(token.reveal()), at(fence, 1, "bob")] {
+            let refused = bench.refused(named(signal, "approved"));
+            assert!(matches!(&refused, Rejection::Invalid(it) if it.field == "name"), "{refused:?}");
+        }
+        // A name that no open waitpoint has is for those who may signal the execution.
+        let refused = bench.refused(named(with_token(token.reveal()), "paid"));
+        assert!(matches!(&refused, Rejection::Invalid(it) if it.field == "name"), "{refused:?}");
+        assert_eq!(effect(bench.ok(named(at(fence, 1, "bob"), "paid"))), "buffered");
+        assert_eq!(effect(bench.ok(named(at(fence, 2, "ann"), "approved"))), "buffered");
     }
 
     #[test]

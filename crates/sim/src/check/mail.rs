@@ -174,6 +174,11 @@ pub fn was_true(history: &History, since: Seq, command: &Command, rejection: &Re
         (Command::SendSignal(it), Rejection::NotFound { what, .. }) if what == "waitpoint" => {
             history.was(it.to.execution(), since, |was| was.is_some())
         }
+        // Through a waitpoint, the name of another one is refused while that is open.
+        (Command::SendSignal(it), Rejection::Invalid(invalid)) if invalid.field == "name" => {
+            let through = matches!(it.to, ff_core::commands::To::Waitpoint(_)) && it.name.is_some();
+            through && history.was(it.to.execution(), since, |was| was.is_some())
+        }
         // Its frames were appended on top of some that were not committed in the end.
         (Command::Append(it), Rejection::FrameGap { first, expected }) => {
             it.first == *first && expected < first

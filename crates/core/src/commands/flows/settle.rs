@@ -529,8 +529,12 @@ impl Settling<'_> {
     fn close_or_reopen(&mut self, id: FlowId) -> Result<(), Stop> {
         let mut flow = (**self.ws.require_flow(id)?).clone();
         let (is_over, outcome) = (flow.is_over(), flow.outcome());
-        // A member that stands for a flow may run again and end within one commit; the flow around it ends anew, too.
-        let reopens = flow.live.end.as_ref().is_some_and(|end| !is_over || end.state != outcome);
+        // A member that stands for a flow may run again and end within one commit; the flow around it ends anew, too. That
+        // is seen by how it ends, or by how long the member stays.
+        let reopens = flow.live.end.as_ref().is_some_and(|end| {
+            let outlived = end.remove_at.is_some_and(|at| at < flow.live.keep_until);
+            !is_over || end.state != outcome || outlived
+        });
         if reopens {
             flow.live.end = None;
             self.ws.emit_flow(&flow, self.now, Fact::FlowReopened);

@@ -295,3 +295,20 @@ fn a_flow_whose_member_runs_again_and_ends_within_one_commit_ends_anew() {
     let of_outer: Vec<_> = words.filter(|it| it.flow == Some(play.flow)).map(|it| it.fact.word()).collect();
     assert_eq!(of_outer, ["replayed", "completed", "flow_reopened", "flow_ended"]);
 }
+
+#[test]
+fn a_flow_stays_as_long_as_a_member_that_ran_again_and_ended_within_one_commit() {
+    let mut play = Play::new();
+    let mut command = sketch(&mut play, "child", "");
+    command.nodes[0].child.as_mut().unwrap().id = FlowId::from_parts(play.bench.now, Route(0), 0);
+    play.run(command).unwrap();
+    assert_eq!((play.state("child"), play.flow_state()), ("completed", FlowState::Completed));
+    let leaves =
+        |play: &Play| play.bench.store.flows[&play.flow].live.end.as_ref().and_then(|end| end.remove_at);
+    let before = leaves(&play);
+    play.bench.pass(5_000);
+    // It ends as before, and later.
+    play.bench.ok(replay(play.ids["child"]));
+    assert_eq!((play.state("child"), play.flow_state()), ("completed", FlowState::Completed));
+    assert_eq!(leaves(&play), before.map(|at| at + 5_000));
+}
