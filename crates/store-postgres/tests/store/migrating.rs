@@ -50,8 +50,9 @@ async fn a_database_of_the_first_schema_is_brought_up_to_date_with_what_is_in_it
     let url = database.url();
     open(&url).await.unwrap().close().await;
     // What later migrations have added is taken away again.
-    sql(&url, "DROP TABLE flowfabric.registry");
-    sql(&url, "DROP FUNCTION flowfabric.commit_registry_1, flowfabric.load_registry_1");
+    sql(&url, "DROP TABLE flowfabric.registry, flowfabric.parcels");
+    let functions = ["commit_registry_1", "load_registry_1", "exchange_1"];
+    functions.iter().for_each(|name| drop(sql(&url, &format!("DROP FUNCTION flowfabric.{name}"))));
     sql(&url, "DELETE FROM flowfabric.migrations WHERE number > 1");
     let id = sql(&url, "SELECT id FROM flowfabric.store");
     let address = Address::parse(&url).unwrap();
@@ -62,6 +63,7 @@ async fn a_database_of_the_first_schema_is_brought_up_to_date_with_what_is_in_it
     let ask = Ask::Registry { kind: RecordKind::Token, id: None };
     let loaded = store.load(PartitionId(0), vec![ask]).await.unwrap();
     assert_eq!(loaded.answers, [Answer::Registry { kind: RecordKind::Token, id: None, records: vec![] }]);
+    assert_eq!(store.exchange("a".to_owned(), vec![]).await, Ok(vec![]));
     store.close().await;
 }
 
