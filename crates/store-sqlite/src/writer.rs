@@ -176,12 +176,14 @@ impl<'c> Group<'c> {
             }
             if !requests.is_empty() {
                 let outcomes = self.transact(conn, &requests, rows as u64);
+                // Before anybody is answered: whoever has an answer finds it in the figures.
+                let log = self.count_log();
                 for (request, outcomes) in requests.drain(..).zip(outcomes) {
                     // Nobody may be listening any more; what was written stays.
                     let _ = request.reply.send(outcomes);
                 }
+                self.keep_log_short(conn, log);
             }
-            self.settle_log(conn);
             if stop {
                 break;
             }
@@ -347,18 +349,30 @@ impl<'c> Group<'c> {
         }
     }
 
-    /// Counts what the log has grown by, and has it moved into the file when it is long.
-    fn settle_log(&mut self, conn: &Connection) {
+    /// Counts what the log has grown by.
+    fn count_log(&mut self) -> Log {
         let pages = self.around.wal_pages.load(Ordering::Relaxed);
         let anew = pages < self.wal_pages;
         let grown = if anew { pages } else { pages - self.wal_pages };
         self.wal_pages = pages;
         add(&self.around.counters.wal_bytes, u64::from(grown) * (PAGE_BYTES + FRAME_HEADER_BYTES));
+        Log { pages, anew }
+    }
+
+    /// Has the log moved into the file when it is long.
+    fn keep_log_short(&mut self, conn: &Connection, Log { pages, anew }: Log) {
         if self.checkpointer.notice(pages, anew) {
             checkpoint::run(&self.around.file, conn);
             add(&self.around.counters.checkpoints, 1);
         }
     }
+}
+
+/// The log after a transaction.
+struct Log {
+    pages: u32,
+    /// Written from its start again.
+    anew: bool,
 }
 
 /// Where a partition stands within a transaction.
