@@ -125,8 +125,8 @@ impl SendSignal {
             && waitpoint.name.as_ref() != Some(name)
         {
             // A token opens one waitpoint and no other; whoever may signal the execution still goes by the rules of the
-            // waitpoint that has the name.
-            let other = mailbox.waitpoint_named(name).is_some();
+            // waitpoint that has the name. Only a waitpoint without a name leaves it to them.
+            let other = waitpoint.name.is_some() || mailbox.waitpoint_named(name).is_some();
             if other || matches!(self.to, To::Token(_)) {
                 let problem = format!("is {name}, which is not the name of the waitpoint; leave it out");
                 return Err(Rejection::from(Invalid::new("name", problem)).into());
@@ -269,6 +269,8 @@ mod tests {
         assert!(matches!(&refused, Rejection::Invalid(it) if it.field == "name"), "{refused:?}");
         assert_eq!(effect(bench.ok(named(at(fence, 1, "bob"), "paid"))), "buffered");
         assert_eq!(effect(bench.ok(named(at(fence, 2, "ann"), "approved"))), "buffered");
+        let refused = bench.refused(named(at(fence, 2, "ann"), "paid"));
+        assert!(matches!(&refused, Rejection::Invalid(it) if it.field == "name"), "{refused:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Arrived, Mailbox};
+use super::{Arrived, Mailbox, Waitpoint};
 use crate::id::ExecutionId;
 use crate::name::SignalName;
 use crate::rejection::Invalid;
@@ -191,16 +191,12 @@ impl Condition {
 
     /// Whether signals and children can still meet it, given what has arrived and which waitpoints are open.
     pub fn can_be_met(&self, mailbox: &Mailbox) -> bool {
-        let arrived = |it: &Match| mailbox.signals.iter().any(|signal| it.fits(signal));
-        let open = |it: &Match| match it.waitpoint {
-            None => true,
-            Some(number) => {
-                let named = |found: &super::Waitpoint| it.name.is_none() || it.name == found.name;
-                mailbox.waitpoint(number).is_some_and(named)
-            }
-        };
         match self {
-            Condition::Signal(it) => open(it) || arrived(it),
+            Condition::Signal(it) => {
+                let arrived = || mailbox.signals.iter().any(|signal| it.fits(signal));
+                let open = |open: &Waitpoint| admits(it, open) && more(open, mailbox) > 0;
+                it.waitpoint.is_none() || mailbox.waitpoints.iter().any(open) || arrived()
+            }
             Condition::Child(id) => {
                 let ended = mailbox.signals.iter().any(|signal| signal.child == Some(*id));
                 ended || mailbox.children.contains(id)
@@ -213,31 +209,57 @@ impl Condition {
     }
 }
 
+/// Whether signals through an open waitpoint can fit. One with a name takes signals of that name only.
+fn admits(it: &Match, open: &Waitpoint) -> bool {
+    let named = it.name.is_none() || open.name.is_none() || it.name == open.name;
+    named && it.waitpoint.is_none_or(|number| number == open.number)
+}
+
+/// Whose signals a waitpoint that names its approvers still takes.
+fn left<'m>(open: &'m Waitpoint, mailbox: &'m Mailbox) -> impl Iterator<Item = &'m str> {
+    let came = |source: &str| {
+        let through = |it: &&Arrived| it.waitpoint == Some(open.number);
+        mailbox.signals.iter().filter(through).any(|it| it.source.as_deref() == Some(source))
+    };
+    let names: BTreeSet<&str> = open.approvers.iter().map(|it| &**it).collect();
+    names
+        .into_iter()
+        .filter(move |it| open.requester.as_deref() != Some(it) && !(open.distinct_sources && came(it)))
+}
+
+/// How many signals a waitpoint still takes.
+fn more(open: &Waitpoint, mailbox: &Mailbox) -> usize {
+    match (open.approvers.is_empty(), left(open, mailbox).count()) {
+        (false, bounded) if open.distinct_sources || bounded == 0 => bounded,
+        _ => usize::MAX,
+    }
+}
+
 /// How far a count can get: what has arrived, and what open waitpoints still let in.
 fn reach(distinct: Distinct, of: &[Match], mailbox: &Mailbox) -> usize {
-    let unbounded = of.is_empty() || of.iter().any(|it| it.waitpoint.is_none());
-    if unbounded {
+    let anywhere = of.is_empty() || of.iter().any(|it| it.waitpoint.is_none());
+    // Who waits opens no more waitpoints.
+    if anywhere && distinct != Distinct::Waitpoints {
         return usize::MAX;
     }
-    let fitting = || mailbox.signals.iter().filter(|signal| of.iter().any(|it| it.fits(signal)));
-    let mut marks: BTreeSet<Mark<'_>> = fitting().filter_map(|it| Mark::of(it, distinct)).collect();
-    for number in of.iter().filter_map(|it| it.waitpoint) {
-        let Some(open) = mailbox.waitpoint(number) else { continue };
+    let fits = |signal: &&Arrived| match of {
+        [] => signal.child.is_none(),
+        of => of.iter().any(|it| it.fits(signal)),
+    };
+    let arrived = mailbox.signals.iter().filter(fits);
+    let mut marks: BTreeSet<Mark<'_>> = arrived.filter_map(|it| Mark::of(it, distinct)).collect();
+    let wanted = |open: &&Waitpoint| of.is_empty() || of.iter().any(|it| admits(it, open));
+    let mut signals = 0_usize;
+    for open in mailbox.waitpoints.iter().filter(wanted) {
         match distinct {
-            Distinct::Waitpoints => drop(marks.insert(Mark::Number(number))),
-            Distinct::Signals if open.approvers.is_empty() || !open.distinct_sources => return usize::MAX,
-            Distinct::Signals | Distinct::Sources if open.approvers.is_empty() => return usize::MAX,
-            Distinct::Signals => {
-                let left = open.approvers.iter().filter(|it| open.requester.as_ref() != Some(it));
-                return left.count().max(marks.len());
-            }
-            Distinct::Sources => {
-                let left = open.approvers.iter().filter(|it| open.requester.as_ref() != Some(it));
-                marks.extend(left.map(|it| Mark::Source(it)));
-            }
+            Distinct::Waitpoints if more(open, mailbox) > 0 => drop(marks.insert(Mark::Number(open.number))),
+            Distinct::Waitpoints => {}
+            Distinct::Signals => signals = signals.saturating_add(more(open, mailbox)),
+            Distinct::Sources if open.approvers.is_empty() => return usize::MAX,
+            Distinct::Sources => marks.extend(left(open, mailbox).map(Mark::Source)),
         }
     }
-    marks.len()
+    signals.saturating_add(marks.len())
 }
 
 /// What tells two signals apart.
@@ -344,6 +366,66 @@ mod tests {
         })
     }
 
+    /// Waitpoints that are open, and signals that came through them or through ones that have closed.
+    fn mailbox() -> impl Strategy<Value = Mailbox> {
+        let people = || prop::sample::select(vec!["ann", "bob", "cy"]).prop_map(Box::from);
+        let named = prop::option::of(prop::sample::select(vec!["a", "b"]).prop_map(name));
+        let approvers = prop::collection::vec(people(), 0..3);
+        let open = (named, approvers, prop::option::of(people()), any::<bool>());
+        let waitpoints = prop::collection::vec(prop::option::of(open), 3);
+        (waitpoints, arrived(), prop::collection::vec(0..2u64, 0..2)).prop_map(
+            |(waitpoints, signals, children)| {
+                let numbered = (1..).zip(waitpoints).filter_map(|(number, it)| Some((number, it?)));
+                let waitpoints = numbered.map(|(number, (name, approvers, requester, distinct))| Waitpoint {
+                    number,
+                    // Whose name is open and who counts once may send one of two names: a choice that is not looked into.
+                    distinct_sources: distinct && name.is_some(),
+                    name,
+                    opened_at: 0,
+                    expires_at: None,
+                    digest: None,
+                    approvers,
+                    requester,
+                    step: None,
+                });
+                let children = children.into_iter().map(child).collect();
+                Mailbox { waitpoints: waitpoints.collect(), signals, children, ..Mailbox::default() }
+            },
+        )
+    }
+
+    /// What has arrived and every signal that could, tried one by one against the rules of the waitpoints.
+    fn with_all_that_may_come(mailbox: &Mailbox) -> Vec<Arrived> {
+        let mut all = mailbox.signals.clone();
+        all.extend(mailbox.children.iter().map(|it| Arrived::child(*it)));
+        let people = ["ann", "bob", "cy", "dee", "eve", "flo", "guy", "hal"];
+        for _ in 0..3 {
+            for (source, name) in people.iter().flat_map(|it| ["a", "b"].map(|text| (*it, name(text)))) {
+                // Past any waitpoint: one with the name may have closed by then.
+                let number = 1_000 + all.len() as u32;
+                let signal = |waitpoint| Arrived {
+                    number,
+                    name: Some(name.clone()),
+                    waitpoint,
+                    source: Some(source.into()),
+                    child: None,
+                };
+                all.push(signal(None));
+                for open in &mailbox.waitpoints {
+                    let named = open.name.is_none() || open.name.as_ref() == Some(&name);
+                    let listed = open.approvers.is_empty() || open.approvers.iter().any(|it| **it == *source);
+                    let own = open.requester.as_deref() == Some(source);
+                    let here = |it: &&Arrived| it.waitpoint == Some(open.number);
+                    let again = all.iter().filter(here).any(|it| it.source.as_deref() == Some(source));
+                    if named && listed && !own && !(open.distinct_sources && again) {
+                        all.push(Arrived { number: 1_000 + all.len() as u32, ..signal(Some(open.number)) });
+                    }
+                }
+            }
+        }
+        all
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
@@ -368,6 +450,15 @@ mod tests {
             if condition.met_by(&arrived).is_some() {
                 prop_assert!(condition.can_be_met(&mailbox));
             }
+        }
+
+        #[test]
+        fn what_can_be_met_is_what_every_signal_that_may_come_would_meet(
+            condition in condition(),
+            mailbox in mailbox(),
+        ) {
+            let all = with_all_that_may_come(&mailbox);
+            prop_assert_eq!(condition.can_be_met(&mailbox), oracle(&condition, &all));
         }
 
         #[test]
@@ -403,6 +494,42 @@ mod tests {
             assert_eq!(met, used, "{condition:?}");
         }
         assert_eq!(two(Distinct::Waitpoints).met_by(&arrived), None, "none came through a waitpoint");
+    }
+
+    #[test]
+    fn approvals_of_several_waitpoints_add_up() {
+        let open = |number, approvers: &[&str]| Waitpoint {
+            number,
+            name: None,
+            opened_at: 0,
+            expires_at: None,
+            digest: None,
+            approvers: approvers.iter().map(|it| Box::from(*it)).collect(),
+            requester: Some("cy".into()),
+            distinct_sources: true,
+            step: None,
+        };
+        let count = |n, distinct| Condition::Count {
+            n,
+            distinct,
+            of: vec![Match::waitpoint(1), Match::waitpoint(2), Match::waitpoint(2)],
+        };
+        let mut mailbox =
+            Mailbox { waitpoints: vec![open(1, &["ann"]), open(2, &["ann", "cy"])], ..Mailbox::default() };
+        let reaches =
+            |mailbox: &Mailbox, distinct| (1..9).filter(|n| count(*n, distinct).can_be_met(mailbox)).count();
+        assert_eq!(reaches(&mailbox, Distinct::Signals), 2);
+        assert_eq!(reaches(&mailbox, Distinct::Sources), 1);
+        assert_eq!(reaches(&mailbox, Distinct::Waitpoints), 2);
+        let came =
+            Arrived { number: 1, name: None, waitpoint: Some(1), source: Some("ann".into()), child: None };
+        mailbox.signals.push(came);
+        assert_eq!(reaches(&mailbox, Distinct::Signals), 2, "the one that came and the one that may");
+        mailbox.waitpoints.truncate(1);
+        assert_eq!(reaches(&mailbox, Distinct::Signals), 1);
+        mailbox.signals.clear();
+        mailbox.waitpoints[0].distinct_sources = false;
+        assert_eq!(reaches(&mailbox, Distinct::Signals), 8, "the same one may come again");
     }
 
     #[test]
