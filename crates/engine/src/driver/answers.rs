@@ -52,10 +52,14 @@ impl Driver {
             },
             Done::Looked { execution, ended } => self.looked(execution, ended),
             Done::LookedAtFlow { flow, found } => self.looked_at_flow(flow, found),
-            Done::Alive(Ok(alive)) => self.set_servers(&alive),
+            Done::Alive(alive) => {
+                self.beating = false;
+                // If it cannot be read, the list known so far stands; it only orders.
+                if let Ok(alive) = alive {
+                    self.set_servers(&alive);
+                }
+            }
             Done::Exchanged(taken) => self.exchanged(at, taken),
-            // The list known so far stands; it only orders.
-            Done::Alive(Err(_)) => {}
             Done::Gone(gone) => {
                 self.gone_asked = false;
                 if let Ok(gone) = gone {

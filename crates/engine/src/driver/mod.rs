@@ -236,6 +236,8 @@ pub(crate) struct Driver {
     next_status: Ms,
     next_gone: Ms,
     gone_asked: bool,
+    /// Whether a sign of life is under way.
+    beating: bool,
     errands: errands::Errands,
     shutdown: Option<(Ms, Vec<oneshot::Sender<ShutdownReport>>)>,
     /// What was left when it was over.
@@ -282,6 +284,7 @@ impl Driver {
             next_status: 0,
             next_gone: 0,
             gone_asked: false,
+            beating: false,
             errands: errands::Errands::default(),
             shutdown: None,
             report: ShutdownReport::default(),
@@ -313,10 +316,21 @@ impl Driver {
             self.exchange(at);
             if self.is_over(at) {
                 // Whoever asked may close the store as soon as it is answered.
-                let _ = tokio::time::timeout(LEAVING, self.store.leave(self.server.clone())).await;
+                let _ = tokio::time::timeout(LEAVING, self.leave()).await;
                 return self.say_goodbye();
             }
         }
+    }
+
+    /// Signs off. A sign of life that is under way would enter this server again, so it is waited for.
+    async fn leave(&mut self) {
+        while self.beating {
+            match self.ops.next().await {
+                Some(Done::Alive(_)) | None => self.beating = false,
+                Some(_) => {}
+            }
+        }
+        let _ = self.store.leave(self.server.clone()).await;
     }
 
     /// Waits until something arrives or is due, then takes in everything that is at hand.
@@ -360,10 +374,12 @@ impl Driver {
     }
 
     fn next_wake(&self, at: Ms) -> Option<Ms> {
-        let own = self.next_status.min(self.next_gone);
+        // Whoever has been asked and does not answer is not asked again, so that is nothing to wake for.
+        let gone = (!self.gone_asked && !self.beating).then_some(self.next_gone);
+        let own = [self.next_status].into_iter().chain(gone);
         let shutdown = self.shutdown.as_ref().map(|(until, _)| *until);
         let exchange = self.next_exchange();
-        self.machine.next_wake(at).into_iter().chain([own]).chain(exchange).chain(shutdown).min()
+        self.machine.next_wake(at).into_iter().chain(own).chain(exchange).chain(shutdown).min()
     }
 
     fn somebody_waits(&self) -> bool {
@@ -388,9 +404,9 @@ impl Driver {
         }
         // Whoever has just begun to wait does not sit out the long pause.
         self.next_status = self.next_status.min(at + pause);
-        if at >= self.next_gone && !self.gone_asked {
+        if at >= self.next_gone && !self.gone_asked && !self.beating {
             self.next_gone = at + GONE_MS;
-            self.gone_asked = true;
+            (self.gone_asked, self.beating) = (true, true);
             self.forget_gone();
             let (store, server) = (self.store.clone(), self.server.clone());
             self.ops.push(Box::pin(async move { Done::Alive(store.beat(server).await) }));
