@@ -46,12 +46,16 @@ answer! {
         pub first: Option<u64>,
         pub summary: Option<Json>,
         pub summary_version: Option<u64>,
+        /// Whether a newer attempt has begun than the one whose frames these are.
+        pub superseded: bool,
         pub frames: Vec<FrameDoc>,
     }
 }
 
 impl StreamDoc {
-    pub fn of(stream: Option<&Stream>, frames: &[Frame]) -> StreamDoc {
+    /// `newest` is the execution's newest attempt.
+    pub fn of(stream: Option<&Stream>, frames: &[Frame], newest: u32) -> StreamDoc {
+        let attempt = frames.first().map(|it| it.attempt).or(stream.map(|it| it.attempt));
         let summary = stream.and_then(|it| it.summary.as_ref());
         StreamDoc {
             attempt: stream.map(|it| it.attempt),
@@ -59,6 +63,7 @@ impl StreamDoc {
             first: stream.map(|it| it.first),
             summary: summary.map(|it| Json(it.document.clone())),
             summary_version: summary.map(|it| it.version),
+            superseded: attempt.is_some_and(|it| it < newest),
             frames: frames.iter().map(Into::into).collect(),
         }
     }

@@ -420,6 +420,9 @@ request! {
         /// Recorded steps that this attempt did not come by.
         #[serde(default)]
         pub missing: Vec<String>,
+        /// Steps that it came by before recorded ones and that are not among them.
+        #[serde(default)]
+        pub extra: Vec<String>,
         /// Recorded steps that it came by in another order.
         #[serde(default)]
         pub reordered: Vec<String>,
@@ -440,7 +443,11 @@ impl StepsDone {
                 result: payload::join("result", it.result, it.result_encoded)?,
             })
         };
-        let drift = Drift { missing: names(&self.missing)?, reordered: names(&self.reordered)? };
+        let drift = Drift {
+            missing: names(&self.missing)?,
+            extra: names(&self.extra)?,
+            reordered: names(&self.reordered)?,
+        };
         let steps = self.steps.into_iter().map(step).collect::<Result<_, _>>()?;
         Ok(RecordSteps { fence: self.lease.into(), steps, drift })
     }
@@ -462,6 +469,7 @@ impl From<RecordSteps> for StepsDone {
             lease: it.fence.into(),
             steps: it.steps.into_iter().map(step).collect(),
             missing: texts(it.drift.missing.iter().map(|name| name.as_str())),
+            extra: texts(it.drift.extra.iter().map(|name| name.as_str())),
             reordered: texts(it.drift.reordered.iter().map(|name| name.as_str())),
         }
     }

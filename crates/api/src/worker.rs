@@ -48,6 +48,7 @@ impl Registration {
             capabilities: fields::capabilities(&self.capabilities)?,
             build: self.build.map(Into::into),
             server: None,
+            owner: None,
             ttl_ms: self.ttl_ms.map_or(TTL_MS, |it| it.0),
         })
     }

@@ -105,6 +105,7 @@ async fn register(fabric: &Fabric) -> anyhow::Result<InstanceId> {
         build: None,
         // It calls any server, so it does not end with one.
         server: None,
+        owner: None,
         ttl_ms: TTL_MS,
     };
     engine.execute(register).await?;

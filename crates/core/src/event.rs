@@ -221,7 +221,10 @@ pub enum Fact {
         /// Recorded steps that were not called.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         missing: Vec<StepName>,
-        /// Steps that were called in another order, or before recorded ones.
+        /// Steps that were called before recorded ones and are not among them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        extra: Vec<StepName>,
+        /// Recorded steps that were called in another order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         reordered: Vec<StepName>,
     },

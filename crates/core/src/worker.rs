@@ -34,6 +34,9 @@ pub struct WorkerInstance {
     /// The process it lives in, if that process embeds the engine; its end is this instance's end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<Box<str>>,
+    /// The token with which it was registered; whoever is limited to namespaces touches no other instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Box<str>>,
     pub mode: WorkerMode,
     pub registered_at: Ms,
     pub ttl_ms: Ms,

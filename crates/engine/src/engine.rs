@@ -430,6 +430,16 @@ impl Engine {
         Ok(explain(&execution, &known, &upstreams, loaded.now))
     }
 
+    /// A registered worker instance.
+    pub async fn worker(&self, id: InstanceId) -> Result<Option<Arc<WorkerInstance>>, Failure> {
+        let (home, ask) = (id.route().partition(self.inner.partitions), Ask::Record(Key::Worker(id)));
+        let loaded = self.inner.store.load(home, vec![ask]).await.map_err(unavailable)?;
+        Ok(loaded.answers.into_iter().find_map(|answer| match answer {
+            Answer::Worker(_, found) => found,
+            _ => None,
+        }))
+    }
+
     /// Lanes that were changed from their defaults, and all registered worker instances.
     pub async fn lanes_and_workers(&self) -> Result<(Vec<Arc<Lane>>, Vec<Arc<WorkerInstance>>), Failure> {
         let (mut lanes, mut workers) = (FxHashMap::default(), FxHashMap::default());

@@ -47,6 +47,7 @@ async fn worker(engine: &Engine) -> Arc<Poll> {
         capabilities: Default::default(),
         build: None,
         server: None,
+        owner: None,
         ttl_ms: 60_000,
     };
     engine.execute(command).await.unwrap();

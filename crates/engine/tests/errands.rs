@@ -117,6 +117,7 @@ impl Stand {
             capabilities: capabilities.clone(),
             build: None,
             server: None,
+            owner: None,
             ttl_ms: 600_000,
         };
         self.ask(FIRST, register, Ms::MAX);

@@ -33,6 +33,7 @@ async fn stand() -> Stand {
         capabilities: Default::default(),
         build: None,
         server: None,
+        owner: None,
         ttl_ms: 60_000,
     };
     engine.execute(command).await.unwrap();

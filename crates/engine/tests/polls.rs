@@ -30,6 +30,7 @@ async fn worker(engine: &Engine) -> Arc<Poll> {
         capabilities: capabilities.clone(),
         build: None,
         server: None,
+        owner: None,
         ttl_ms: 30_000,
     };
     engine.execute(register).await.unwrap();

@@ -76,6 +76,7 @@ impl Stand {
                 capabilities: Capabilities::default(),
                 build: None,
                 server: None,
+                owner: None,
                 ttl_ms: 600_000,
             },
         );

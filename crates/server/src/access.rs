@@ -19,7 +19,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use ff_api::Problem;
 use ff_core::Namespace;
-use ff_core::registry::{AccessToken, Role};
+use ff_core::registry::{AccessToken, Role, SecretHash};
 
 use crate::answer::Refusal;
 use crate::app::{App, problem};
@@ -86,6 +86,16 @@ impl Caller {
         }
         let detail = format!("a token of the role {} may not {}; use another token", self.role(), may.word());
         Err(Problem::new(403, "forbidden", "Not allowed", detail))
+    }
+
+    /// By what its token is known, if it has one.
+    pub fn token_hash(&self) -> Option<SecretHash> {
+        self.token.as_ref().map(|token| token.hash)
+    }
+
+    /// What it registers belongs to it.
+    pub fn owner(&self) -> Option<&str> {
+        self.token.as_ref().map(|token| &*token.id)
     }
 
     /// Whether namespaces do not limit it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ff_api::Problem;
 use ff_api::flow::Making;
 use ff_core::limits::Limits;
-use ff_core::{Command, Execution, ExecutionId, Flow, FlowId, Ms, Rejection, Reply};
+use ff_core::{Command, Execution, ExecutionId, Flow, FlowId, InstanceId, Ms, Rejection, Reply};
 use ff_engine::{Engine, Failure};
 use tokio::sync::watch;
 
@@ -100,6 +100,19 @@ impl App {
             return Ok(());
         }
         self.execution(caller, id).await.map(drop)
+    }
+
+    /// Checks that the caller may touch a worker: who is limited to namespaces has its own workers and no others.
+    pub async fn check_worker(&self, caller: &Caller, id: InstanceId) -> Result<(), Problem> {
+        if caller.sees_all() {
+            return Ok(());
+        }
+        match self.engine.worker(id).await.map_err(problem)? {
+            Some(worker) if worker.owner.as_deref() != caller.owner() => {
+                Err(not_found("worker", id.to_string()))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub async fn flow(&self, caller: &Caller, id: FlowId) -> Result<Arc<Flow>, Problem> {

@@ -61,7 +61,8 @@ fn check_type(request: &Request) -> Result<(), Refusal> {
     }
 }
 
-async fn read(request: Request, app: &App) -> Result<Bytes, Refusal> {
+/// The whole body, within the limits on size and time.
+pub async fn read(request: Request, app: &App) -> Result<Bytes, Refusal> {
     let max = app.config.body_bytes_max;
     let too_large = || {
         let detail = format!("the body is larger than {max} bytes; send less at once");

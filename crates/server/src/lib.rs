@@ -3,7 +3,7 @@
 //! | to read about | open |
 //! |---|---|
 //! | settings and what is refused at start | [`config`] |
-//! | sockets, TLS, limits, shutdown | [`listen`] |
+//! | sockets, TLS, limits, shutdown | [`listen`], `patience` |
 //! | who calls, and what the caller may do | [`access`] |
 //! | what is read from a request, what is answered | [`body`], [`answer`] |
 //! | one file per family of routes | [`routes`] |
@@ -21,6 +21,7 @@ pub mod config;
 mod document;
 pub mod listen;
 pub mod metrics;
+mod patience;
 mod rate;
 pub mod routes;
 mod stream;

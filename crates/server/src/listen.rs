@@ -21,6 +21,7 @@ use crate::app::{App, Live, Phase};
 use crate::claims::Claims;
 use crate::config::{Config, ConfigError, Tls};
 use crate::metrics::Requests;
+use crate::patience::Patient;
 use crate::rate::Rates;
 use crate::routes;
 
@@ -192,7 +193,7 @@ fn serve<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
         .half_close(false)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Patient::new(stream, read_timeout)), service);
     watcher.watch(connection)
 }
 

@@ -10,13 +10,18 @@ use std::time::Duration;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use ff_core::registry::SecretHash;
 use hyper::body::{Body, Frame};
 use tokio::sync::mpsc;
 
+use crate::access::Caller;
 use crate::app::App;
 
 /// How often a silent stream says that it is still there.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How often it is looked whether the token of a reader is still good.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// How many messages may wait for a slow reader before its source waits with them.
 const AHEAD: usize = 64;
@@ -80,20 +85,34 @@ impl Drop for Events {
     }
 }
 
-/// Answers with what `source` sends. It is stopped when the reader goes or the server stops.
+/// Returns when a reader's token is not good any more. Whoever was let in without one may stay.
+async fn is_shut_out(app: Arc<App>, token: Option<SecretHash>) {
+    let Some(hash) = token else { return std::future::pending().await };
+    loop {
+        tokio::time::sleep(CHECK_EVERY).await;
+        // While the store cannot be read there is nothing to see.
+        if let Ok(None) = app.engine.token_with(&hash).await {
+            return;
+        }
+    }
+}
+
+/// Answers with what `source` sends. It is stopped when the reader goes or may not read any more, or the server stops.
 pub fn answer<F: Future<Output = ()> + Send + 'static>(
     app: &Arc<App>,
+    caller: &Caller,
     source: impl FnOnce(Sink) -> F,
 ) -> Response {
     let (sender, messages) = mpsc::channel(AHEAD);
     app.live.streams.fetch_add(1, Ordering::Relaxed);
     let source = source(Sink(sender.clone()));
-    let stopping = app.stopping();
+    let (stopping, shut_out) = (app.stopping(), is_shut_out(app.clone(), caller.token_hash()));
     tokio::spawn(async move {
         tokio::select! {
             () = source => {}
             () = sender.closed() => {}
             () = stopping => {}
+            () = shut_out => {}
         }
     });
     let headers = [

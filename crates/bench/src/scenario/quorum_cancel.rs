@@ -94,6 +94,7 @@ async fn register(engine: &Engine) -> anyhow::Result<Arc<Poll>> {
         capabilities: Default::default(),
         build: None,
         server: None,
+        owner: None,
         ttl_ms: 600_000,
     };
     engine.execute(command).await?;

@@ -71,18 +71,24 @@ impl FlowFile {
 
     /// The place of a field such as `nodes.load.quorum`, or of what is around it.
     fn place_of(&self, field: &str) -> Place {
-        let nodes = self.tree.entry("nodes");
-        let Some((rest, nodes)) = field.strip_prefix("nodes.").zip(nodes) else {
-            return self.tree.entry(field).map_or(self.tree.place, |it| it.place);
-        };
-        let node = self
-            .nodes
-            .iter()
-            .filter(|(name, _)| rest.strip_prefix(name).is_some_and(|it| it.starts_with('.')));
-        let Some(name) = node.map(|(name, _)| name).max_by_key(|name| name.len()) else { return nodes.place };
-        let place = nodes.key_place(name).unwrap_or(nodes.place);
-        let inner = nodes.entry(name).and_then(|node| node.entry(&rest[name.len() + 1..]));
-        inner.map_or(place, |it| it.place)
+        match field.strip_prefix("nodes.").zip(self.tree.entry("nodes")) {
+            Some((rest, nodes)) => place_in(nodes, rest),
+            None => self.tree.entry(field).map_or(self.tree.place, |it| it.place),
+        }
+    }
+}
+
+/// The place of a field among nodes, such as `load.quorum`, or `load.flow.part.after` in a node that is a flow.
+fn place_in(nodes: &Tree, field: &str) -> Place {
+    // Names may have dots: the longest that fits is meant.
+    let fits =
+        |name: &&str| field.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let Some(name) = nodes.names().filter(fits).max_by_key(|name| name.len()) else { return nodes.place };
+    let place = nodes.key_place(name).unwrap_or(nodes.place);
+    let Some((node, rest)) = nodes.entry(name).zip(field.get(name.len() + 1..)) else { return place };
+    match rest.strip_prefix("flow.").zip(node.entry("flow")) {
+        Some((rest, inner)) => place_in(inner, rest),
+        None => node.entry(rest).map_or(place, |it| it.place),
     }
 }
 
@@ -128,7 +134,20 @@ mod tests {
             ),
             (
                 "kind: a\nnodes:\n  x: { after: y }\n  y: { after: x }\n",
-                "f:1:1: edges go round in a circle: x → y → x",
+                "f:3:3: nodes.x waits for itself: x → y → x",
+            ),
+            ("kind: a\nnodes:\n  x: {}\n  y: { after: y }\n", "f:4:3: nodes.y has an edge from itself"),
+            (
+                "kind: a\nnodes:\n  x: {}\n  y: { after: [x], always: x }\n",
+                "f:4:3: nodes.y has an edge from \"x\" twice",
+            ),
+            (
+                "kind: a\nnodes:\n  o.p:\n    flow:\n      x: {}\n      y: { any_of: x, let_run: true, priority: 999 }\n",
+                "f:6:50: nodes.o.p.flow.y.priority is 999; allowed are -100 to 100",
+            ),
+            (
+                "kind: a\nnodes:\n  o:\n    flow:\n      x: { after: y }\n      y: { after: x }\n",
+                "f:5:7: nodes.o.flow.x waits for itself: x → y → x",
             ),
             ("kind: a\nnodes:\n  x: { attempts: many }\n", "f:3:18: nodes.x.attempts is not a whole number"),
             (

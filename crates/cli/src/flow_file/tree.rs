@@ -54,6 +54,13 @@ impl Tree {
         entries.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
     }
 
+    /// The names of an object's entries, as they stand.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let entries: &[(Key, Tree)] =
+            if let Content::Object(entries) = &self.content { entries } else { &[] };
+        entries.iter().map(|(key, _)| key.name.as_str())
+    }
+
     /// Where the name of an entry stands.
     pub fn key_place(&self, name: &str) -> Option<Place> {
         let Content::Object(entries) = &self.content else { return None };

@@ -1,5 +1,5 @@
-//! Processes killed in the middle of cascades. The graph's text says how each member must end; whoever is killed and
-//! however often, each member ends so, once, and the flow ends.
+//! Processes killed in the middle of cascades. The graphs' text says how each member must end; whoever is killed and
+//! however often, each member ends so, once, and the flows end.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use ff_core::class::Capabilities;
 use ff_core::commands::{
-    AddEdges, AddNodes, Complete, Create, CreateFlow, Fail, NewEdge, NewNode, Poll, RegisterWorker, Seal,
-    When,
+    AddEdges, AddNodes, Cancel, CancelFlow, Complete, Create, CreateFlow, Fail, NewChild, NewEdge, NewNode,
+    Poll, RegisterWorker, Seal, When,
 };
-use ff_core::flow::{FlowState, Join, On, OnSatisfied};
+use ff_core::flow::{CancelPolicy, FlowState, Join, On, OnSatisfied};
 use ff_core::{ExecutionId, FlowId, Ms, PublicState};
 use ff_engine::subscription::Item;
 use ff_engine::{Engine, doctor};
@@ -26,7 +26,7 @@ use flowfabric::{
 use crate::attack::seed;
 use crate::parts;
 
-/// How many nodes each of the three cascades goes over.
+/// How many nodes each cascade goes over.
 const WIDTH: usize = 400;
 /// How many of them one commit follows, so that each cascade takes a hundred commits and more.
 const EDGES_PER_COMMIT: usize = 4;
@@ -49,6 +49,8 @@ struct Graph {
     flow: FlowId,
     nodes: Vec<NewNode>,
     edges: Vec<NewEdge>,
+    /// A node that is a flow of its own.
+    child: Option<NewNode>,
     /// How each member must end.
     ends: BTreeMap<ExecutionId, PublicState>,
 }
@@ -59,7 +61,7 @@ impl Graph {
     /// that one of many satisfies, so that the others are cancelled, and what comes after it.
     fn draw(engine: &Engine, now: Ms) -> Graph {
         let flow = engine.new_flow_id(now);
-        let mut graph = Graph { flow, nodes: Vec::new(), edges: Vec::new(), ends: BTreeMap::new() };
+        let mut graph = Graph::empty(flow);
         let mut last = graph.add(engine, now, BAD, PublicState::Failed);
         for _ in 0..WIDTH {
             let next = graph.add(engine, now, GOOD, PublicState::Skipped);
@@ -87,6 +89,33 @@ impl Graph {
             graph.edges.push(NewEdge::new(id, join));
         }
         graph
+    }
+
+    fn empty(flow: FlowId) -> Graph {
+        Graph { flow, nodes: Vec::new(), edges: Vec::new(), child: None, ends: BTreeMap::new() }
+    }
+
+    /// Members that wait for their time, and are cancelled with their flow.
+    fn waiting(engine: &Engine, now: Ms, flow: FlowId) -> Graph {
+        let mut graph = Graph::empty(flow);
+        (0..WIDTH).for_each(|_| drop(graph.add(engine, now, GOOD, PublicState::Cancelled)));
+        for node in &mut graph.nodes {
+            (node.open, node.create.start) = (false, Some(When::In(3_600_000)));
+        }
+        graph
+    }
+
+    /// A flow with one node that is a flow, and that flow.
+    fn nested(engine: &Engine, now: Ms) -> [Graph; 2] {
+        let mut outer = Graph::empty(engine.new_flow_id(now));
+        let inner = Graph::waiting(engine, now, engine.new_child_id(now, outer.flow));
+        outer.add(engine, now, GOOD, PublicState::Cancelled);
+        let mut node = outer.nodes.pop().unwrap();
+        let (kind, tags) = ("inner".parse().unwrap(), Default::default());
+        let (id, nodes, edges) = (inner.flow, inner.nodes.clone(), Vec::new());
+        node.child = Some(Box::new(NewChild { id, kind, tags, nodes, edges, sealed: true }));
+        outer.child = Some(node);
+        [outer, inner]
     }
 
     fn add(&mut self, engine: &Engine, now: Ms, kind: &str, end: PublicState) -> ExecutionId {
@@ -118,6 +147,10 @@ impl Graph {
         let (flow, expected_revision) = (self.flow, None);
         for nodes in self.nodes.chunks(PART) {
             let (nodes, edges, actor) = (nodes.to_vec(), Vec::new(), actor.clone());
+            engine.execute(AddNodes { flow, expected_revision, nodes, edges, actor }).await.unwrap();
+        }
+        if let Some(node) = &self.child {
+            let (nodes, edges, actor) = (vec![node.clone()], Vec::new(), actor.clone());
             engine.execute(AddNodes { flow, expected_revision, nodes, edges, actor }).await.unwrap();
         }
         for edges in self.edges.chunks(PART) {
@@ -174,6 +207,7 @@ async fn register(engine: &Engine) -> Option<Arc<Poll>> {
         capabilities: capabilities.clone(),
         build: None,
         server: Some(engine.server().into()),
+        owner: None,
         // It gives no signs of life, and must not count as dead before the test is over.
         ttl_ms: 600_000,
     };
@@ -208,13 +242,28 @@ fn hear(lines: &mut BufReader<ChildStdout>) -> Option<u64> {
 fn attack(url: &str) {
     let started = Instant::now();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let graph = runtime.block_on(async {
+    let [graph, cancelled, outer, inner] = runtime.block_on(async {
         let fabric = connect(url).await.unwrap();
-        let now = fabric.engine().unwrap().store().status().await.unwrap().0;
-        let graph = Graph::draw(fabric.engine().unwrap(), now);
-        graph.store(fabric.engine().unwrap()).await;
-        fabric.shutdown(Duration::from_secs(5)).await;
-        graph
+        let engine = fabric.engine().unwrap();
+        let now = engine.store().status().await.unwrap().0;
+        let graph = Graph::draw(engine, now);
+        let cancelled = Graph::waiting(engine, now, engine.new_flow_id(now));
+        let [outer, inner] = Graph::nested(engine, now);
+        for it in [&graph, &cancelled, &outer] {
+            it.store(engine).await;
+        }
+        let (actor, cause) = (Box::from("parent"), Box::from("enough"));
+        let (flow, policy, members_after) = (cancelled.flow, CancelPolicy::CancelAll, 0);
+        engine.execute(CancelFlow { flow, policy, members_after, actor, cause }).await.unwrap();
+        let (execution, actor, cause) =
+            (*outer.ends.keys().next().unwrap(), "parent".into(), "enough".into());
+        engine.execute(Cancel { execution, actor, cause, grace_ms: None }).await.unwrap();
+        for it in [&cancelled, &inner] {
+            let flow = engine.flow(it.flow).await.unwrap().unwrap();
+            assert!(flow.live.end.is_none(), "it was over before anybody could be killed: this is no attack");
+        }
+        fabric.shutdown(Duration::ZERO).await;
+        [graph, cancelled, outer, inner]
     });
     let mut rng = Rng::new(seed());
     let mut steps = 0;
@@ -238,18 +287,31 @@ fn attack(url: &str) {
     // Whoever is not listened to is stopped by a full pipe.
     std::thread::spawn(move || while hear(&mut lines).is_some() {});
     runtime.block_on(async {
-        let ended = tokio::time::timeout(PATIENCE, fabric.engine().unwrap().wait_flow(graph.flow)).await;
-        assert_eq!(ended.expect("the flow ends").unwrap().state(), FlowState::Failed, "a root fails");
+        for (it, state, why) in [
+            (&graph, FlowState::Failed, "a root fails"),
+            (&cancelled, FlowState::Cancelled, "it is cancelled"),
+            (&inner, FlowState::Cancelled, "its node is cancelled"),
+            (&outer, FlowState::Failed, "a member is cancelled"),
+        ] {
+            let ended = tokio::time::timeout(PATIENCE, fabric.engine().unwrap().wait_flow(it.flow)).await;
+            assert_eq!(ended.expect("the flow ends").unwrap().state(), state, "{why}");
+        }
     });
     child.kill().unwrap();
     child.wait().unwrap();
     runtime.block_on(async {
-        check(&fabric, &graph).await;
+        for it in [&graph, &cancelled, &outer, &inner] {
+            check(&fabric, it).await;
+        }
+        assert_eq!(
+            doctor::examine(&**fabric.engine().unwrap().store()).await.unwrap().problems,
+            Vec::<String>::new()
+        );
         fabric.shutdown(Duration::from_secs(5)).await;
     });
 }
 
-/// Each member has ended as the graph says, once, and the store is in order.
+/// Each member has ended as the graph says, once, and so has the flow.
 async fn check(fabric: &Fabric, graph: &Graph) {
     let engine = fabric.engine().unwrap();
     let mut after = 0;
@@ -277,14 +339,13 @@ async fn check(fabric: &Fabric, graph: &Graph) {
         if let (true, Some(id)) = (event.fact.ends(), event.execution) {
             *endings.entry(id).or_default() += 1;
         }
-        flow_ends += usize::from(event.fact.word() == "flow_ended");
+        flow_ends += usize::from(event.fact.word() == "flow_ended" && event.flow == Some(graph.flow));
         if event.number >= last {
             break;
         }
     }
     assert_eq!(flow_ends, 1, "the flow ends once");
     assert!(graph.ends.keys().all(|id| endings.get(id) == Some(&1)), "each member ends once");
-    assert_eq!(doctor::examine(&**engine.store()).await.unwrap().problems, Vec::<String>::new());
 }
 
 #[test]

@@ -126,6 +126,7 @@ async fn register(engine: &Engine) -> Option<Arc<Poll>> {
         capabilities: Capabilities::default(),
         build: None,
         server: Some(engine.server().into()),
+        owner: None,
         ttl_ms: 120_000,
     };
     engine.execute(command).await.ok()?;

@@ -54,6 +54,55 @@ fn what_is_not_asked_for_is_not_logged() {
     assert_eq!(served.log(), "");
 }
 
+#[test]
+fn the_most_talkative_log_has_no_token_in_it() {
+    let mut served = Served::start_logged(&["--log", "trace", "--log-format", "json"]);
+    within_a_trace(&served, "first");
+    let worker = served.worker();
+    let claimed = answer(&mut served.poll(&worker)).json();
+    let lease = claimed["tasks"][0]["lease"].clone();
+    let open = json!({ "lease": lease, "waitpoint": { "name": "approved" } });
+    let opened = served.send("POST", "/v1/tasks/waitpoint", open).json();
+    let (token, waitpoint) = (opened["token"].as_str().unwrap(), opened["waitpoint"].as_str().unwrap());
+    let made = served.send("POST", "/v1/tokens", json!({ "name": "ops", "role": "admin" })).json();
+    let access = made["token"].as_str().unwrap();
+
+    // As it should be used, and in places where it should not stand.
+    let signal = json!({ "payload": true }).to_string();
+    let path = format!("/v1/waitpoints/{waitpoint}/signal");
+    let statuses = [
+        ("GET", format!("/w/{token}"), String::new(), ""),
+        ("GET", format!("/w/{token}?again={token}"), String::new(), ""),
+        ("POST", format!("/w/{token}"), String::new(), "decision=approve&source=ada"),
+        ("POST", path.clone(), format!("authorization: Bearer {token}\r\n"), &*signal),
+        ("POST", path, format!("authorization: Bearer {token}0\r\n"), &*signal),
+        ("POST", format!("/v1/waitpoints/{token}/signal"), String::new(), &*signal),
+        ("GET", format!("/v1/executions/{token}"), String::new(), ""),
+        ("GET", format!("/v1/executions?cursor={token}"), String::new(), ""),
+        ("POST", "/v1/executions".to_owned(), String::new(), token),
+        ("GET", "/v1/lanes".to_owned(), format!("authorization: Bearer {access}\r\n"), ""),
+        ("GET", "/v1/lanes".to_owned(), format!("authorization: Bearer {access}0\r\n"), ""),
+        ("GET", format!("/nowhere/{access}"), String::new(), ""),
+    ]
+    .map(|(method, path, headers, body)| answer(&mut served.open(method, &path, &headers, body)).status);
+    assert!(statuses.contains(&200) && statuses.iter().all(|it| *it < 500), "{statuses:?}");
+    let lists: String = ["/v1/events?start=beginning&limit=1000", "/v1/waitpoints", "/v1/tokens", "/metrics"]
+        .map(|path| served.get(path).body)
+        .concat();
+    served.ask_to_end();
+    assert!(served.wait().success());
+
+    let log = served.log();
+    assert!(log.lines().count() > 20, "it was talkative: {log}");
+    let (_, mac) = token.rsplit_once('.').unwrap();
+    for secret in [mac, access, &access[access.len() - 16..]] {
+        for (place, text) in [("the log", &log), ("a list", &lists)] {
+            let line = text.lines().find(|line| line.contains(secret));
+            assert_eq!(line, None, "{place} has a secret in it");
+        }
+    }
+}
+
 /// The bodies of requests to a collector, until one holds what is looked for.
 #[cfg(feature = "otel")]
 #[test]

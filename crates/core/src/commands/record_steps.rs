@@ -27,13 +27,17 @@ pub struct NewStep {
 /// How the steps that an attempt called differ from those that were recorded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drift {
+    /// Recorded steps that were not called.
     pub missing: Vec<StepName>,
+    /// Steps that were called before recorded ones and are not among them.
+    pub extra: Vec<StepName>,
+    /// Recorded steps that were called in another order.
     pub reordered: Vec<StepName>,
 }
 
 impl Drift {
     pub fn is_empty(&self) -> bool {
-        self.missing.is_empty() && self.reordered.is_empty()
+        self.missing.is_empty() && self.extra.is_empty() && self.reordered.is_empty()
     }
 }
 
@@ -63,7 +67,8 @@ impl RecordSteps {
             }
             check_text("content_type", &step.result.content_type, 256)?;
         }
-        let told = self.drift.missing.len().max(self.drift.reordered.len());
+        let Drift { missing, extra, reordered } = &self.drift;
+        let told = missing.len().max(extra.len()).max(reordered.len());
         Ok(range("drift", told as i64, 0, DRIFT_MAX as i64)?)
     }
 
@@ -77,8 +82,8 @@ impl RecordSteps {
             record(ws, &mut execution, now, &step.place, step.kind, started_at, step.result.clone());
         }
         if !self.drift.is_empty() {
-            let (attempt, Drift { missing, reordered }) = (self.fence.attempt, self.drift.clone());
-            ws.emit(&execution, now, Fact::StepsDrifted { attempt, missing, reordered });
+            let (attempt, Drift { missing, extra, reordered }) = (self.fence.attempt, self.drift.clone());
+            ws.emit(&execution, now, Fact::StepsDrifted { attempt, missing, extra, reordered });
         }
         // Its record says only that there are steps: it is written with the first of them.
         if execution.live.stepped != current.live.stepped {

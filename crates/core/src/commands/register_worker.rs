@@ -23,6 +23,8 @@ pub struct RegisterWorker {
     pub capabilities: Capabilities,
     pub build: Option<Box<str>>,
     pub server: Option<Box<str>>,
+    /// The name of the token with which it is registered, if it is with one.
+    pub owner: Option<Box<str>>,
     /// How long it may be silent before it counts as dead.
     pub ttl_ms: Ms,
 }
@@ -31,6 +33,7 @@ impl RegisterWorker {
     pub(super) fn validate(&self, limits: &Limits) -> Result<(), Rejection> {
         check_text("build", self.build.as_deref().unwrap_or_default(), 256)?;
         check_text("server", self.server.as_deref().unwrap_or_default(), 256)?;
+        check_text("owner", self.owner.as_deref().unwrap_or_default(), 256)?;
         range("ttl_ms", self.ttl_ms, 1_000, 3_600_000)?;
         if self.lanes.is_empty() || self.lanes.len() > 1_000 {
             let problem = format!("are {} in number; allowed are 1 to 1000", self.lanes.len());
@@ -67,6 +70,7 @@ impl RegisterWorker {
             capabilities: self.capabilities.clone(),
             build: self.build.clone(),
             server: self.server.clone(),
+            owner: self.owner.clone(),
             mode: WorkerMode::Active,
             registered_at: now,
             ttl_ms: self.ttl_ms,

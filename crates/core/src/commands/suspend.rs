@@ -246,6 +246,9 @@ mod tests {
             }
             if on_timeout == OnTimeout::Escalate {
                 assert_eq!(bench.get(fence.execution).live.timer, None, "the timer is gone");
+                let told = bench.facts(fence.execution).iter().filter(|it| **it == "escalated").count();
+                bench.pass(3_600_000);
+                assert_eq!((told, bench.state(fence.execution).1), (1, "operator_review"), "told once");
                 bench.ok(signal(fence.execution, "go"));
                 assert_eq!(bench.claim().attempt, 1, "a signal still ends it");
             }
@@ -483,19 +486,41 @@ mod tests {
         }
     }
 
+    /// Every order of these, each once.
+    fn orders(letters: &[char]) -> Vec<String> {
+        if letters.is_empty() {
+            return vec![String::new()];
+        }
+        let first = |at: usize| {
+            let rest: Vec<char> =
+                letters.iter().enumerate().filter(|it| it.0 != at).map(|it| *it.1).collect();
+            orders(&rest).into_iter().map(move |rest| format!("{}{rest}", letters[at]))
+        };
+        (0..letters.len()).flat_map(first).collect()
+    }
+
+    /// Upper case is for the second execution; time passes for both.
+    fn tell_of_two(story: &str) {
+        let mut bench = Bench::new();
+        bench.checks = Checks::Last;
+        let ids = [(); 2].map(|()| bench.active_with(|it| it.deadline = Some(When::In(55_000))).execution);
+        for what in story.chars() {
+            let id = ids[usize::from(what.is_uppercase())];
+            happen(&mut bench, id, what.to_ascii_lowercase());
+        }
+        ids.iter().for_each(|id| nothing_is_lost(&bench, *id, story));
+    }
+
     #[test]
     fn every_order_of_what_happens_to_two_executions_is_survived() {
-        // Upper case is for the second; the first of each is its suspension, whose place matters most.
-        let letters = ['s', 'g', 't', 'c', 'e', 'S', 'G', 'T', 'C', 'E'];
-        for story in stories(&letters, 4) {
-            let mut bench = Bench::new();
-            let ids =
-                [(); 2].map(|()| bench.active_with(|it| it.deadline = Some(When::In(55_000))).execution);
-            for what in story.chars() {
-                let id = ids[usize::from(what.is_uppercase())];
-                happen(&mut bench, id, what.to_ascii_lowercase());
-            }
-            ids.iter().for_each(|id| nothing_is_lost(&bench, *id, &story));
-        }
+        // Which of the two is suspended first makes no difference.
+        let all = orders(&['s', 'g', 't', 'c', 'S', 'G', 'T', 'C', 'e']);
+        let stories = all.iter().filter(|it| it.find('s') < it.find('S'));
+        assert_eq!(stories.map(|story| tell_of_two(story)).count(), 181_440);
+    }
+
+    #[test]
+    fn what_happens_again_and_again_to_two_executions_is_survived() {
+        stories(&['s', 'g', 't', 'c', 'S', 'G', 'T', 'C', 'e', 'r'], 4).iter().for_each(|it| tell_of_two(it));
     }
 }

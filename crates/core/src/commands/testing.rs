@@ -394,6 +394,7 @@ impl Bench {
             capabilities: Capabilities::default(),
             build: None,
             server: None,
+            owner: None,
             // Long, so that only tests about workers see it die of silence.
             ttl_ms: 1_000_000_000_000,
         }

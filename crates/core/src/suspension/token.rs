@@ -147,6 +147,11 @@ pub struct Token {
 }
 
 impl Token {
+    /// Whether a text could be one, good or not.
+    pub fn looks_like(text: &str) -> bool {
+        text.starts_with("v1.")
+    }
+
     /// The text it was taken from.
     pub fn text(&self) -> TokenText {
         TokenText(format!("v1.{}.{}.{}", self.key, self.waitpoint, hex(&self.mac)))

@@ -24,6 +24,11 @@ impl AccessSecret {
         AccessSecret(format!("{PREFIX}{}", text.trim_end_matches('=')))
     }
 
+    /// Whether a text could be one, good or not.
+    pub fn looks_like(text: &str) -> bool {
+        text.starts_with(PREFIX)
+    }
+
     pub fn reveal(&self) -> &str {
         &self.0
     }

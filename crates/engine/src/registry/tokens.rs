@@ -116,13 +116,21 @@ impl Engine {
     /// # Errors
     /// If the tokens in memory are too old and the store cannot be read: nobody is let in on old knowledge.
     pub async fn token_of(&self, secret: &str) -> Result<Option<Arc<AccessToken>>, Failure> {
+        self.token_with(&SecretHash::of(secret)).await
+    }
+
+    /// The token whose secret has this hash, if there is one and it is good now.
+    ///
+    /// # Errors
+    /// As [`token_of`](Self::token_of).
+    pub async fn token_with(&self, hash: &SecretHash) -> Result<Option<Arc<AccessToken>>, Failure> {
         let snapshot = match self.token_cache().get(self.local_now()) {
             Some(snapshot) => snapshot,
             None => self.refresh_tokens().await?,
         };
         let passed = self.local_now().saturating_sub(snapshot.local_now).max(0);
         let now = snapshot.store_now.saturating_add(passed);
-        let token = snapshot.tokens.get(&SecretHash::of(secret));
+        let token = snapshot.tokens.get(hash);
         Ok(token.filter(|token| token.check(now).is_ok()).cloned())
     }
 

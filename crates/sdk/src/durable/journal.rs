@@ -90,30 +90,35 @@ impl Journal {
         self.signals.iter().filter(|it| numbers.contains(&it.number)).cloned().collect()
     }
 
-    /// How what a finished attempt has called differs from what was recorded.
-    pub fn drift(&self) -> Drift {
+    /// How what an attempt has called differs from what was recorded. Nothing is missing of one that did not complete:
+    /// it may not have come so far.
+    pub fn drift(&self, completed: bool) -> Drift {
         if self.recorded.is_empty() {
             return Drift::default();
         }
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let called =
             |key: &StepKey| calls.occurrences.get(&key.name).is_some_and(|count| key.occurrence < *count);
-        let mut missed: Vec<&Step> = self.recorded.values().filter(|step| !called(&step.key)).collect();
+        let missed = self.recorded.values().filter(|step| completed && !called(&step.key));
+        let mut missed: Vec<&Step> = missed.collect();
         missed.sort_by_key(|step| step.number);
-        let mut reordered = Vec::new();
+        let (mut extra, mut reordered) = (Vec::new(), Vec::new());
         let mut first_after = u32::MAX;
         for it in calls.order.iter().rev() {
             if it.number > first_after {
-                reordered.push(it.name.clone());
+                let kind = if it.recorded { &mut reordered } else { &mut extra };
+                kind.push(it.name.clone());
             }
             if it.recorded {
                 first_after = first_after.min(it.number);
             }
         }
-        reordered.reverse();
-        reordered.truncate(DRIFT_MAX);
+        for names in [&mut extra, &mut reordered] {
+            names.reverse();
+            names.truncate(DRIFT_MAX);
+        }
         let missing = missed.into_iter().take(DRIFT_MAX).map(|step| step.key.name.clone()).collect();
-        Drift { missing, reordered }
+        Drift { missing, extra, reordered }
     }
 }
 
@@ -137,31 +142,34 @@ mod tests {
         Journal::new(names.iter().enumerate().map(step).collect(), Vec::new())
     }
 
-    fn drift(journal: &Journal, calls: &[&str]) -> (Vec<String>, Vec<String>) {
+    fn drift(journal: &Journal, calls: &[&str]) -> [Vec<String>; 3] {
         for name in calls {
             journal.call(name, StepKind::Run).unwrap();
         }
         let words = |names: Vec<StepName>| names.iter().map(|it| it.to_string()).collect();
-        let Drift { missing, reordered } = journal.drift();
-        (words(missing), words(reordered))
+        let Drift { missing, extra, reordered } = journal.drift(true);
+        let failed = journal.drift(false);
+        assert_eq!(failed, Drift { missing: Vec::new(), extra: extra.clone(), reordered: reordered.clone() });
+        [words(missing), words(extra), words(reordered)]
     }
 
     #[test]
     fn what_differs_from_the_record_is_told_and_nothing_else() {
         let words = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-        // What was recorded, what is called, what is missing, what is out of order.
-        let cases: [[&[&str]; 4]; 7] = [
-            [&[], &["a", "b"], &[], &[]],
-            [&["a", "b"], &["a", "b"], &[], &[]],
-            [&["a", "b"], &["a", "b", "c"], &[], &[]],
-            [&["a", "b"], &["b"], &["a"], &[]],
-            [&["a", "b"], &["a"], &["b"], &[]],
-            [&["a", "b"], &["b", "a"], &[], &["b"]],
-            [&["a", "b"], &["a", "new", "b"], &[], &["new"]],
+        // What was recorded, what is called, what is missing, what is too many, what is out of order.
+        let cases: [[&[&str]; 5]; 8] = [
+            [&[], &["a", "b"], &[], &[], &[]],
+            [&["a", "b"], &["a", "b"], &[], &[], &[]],
+            [&["a", "b"], &["a", "b", "c"], &[], &[], &[]],
+            [&["a", "b"], &["b"], &["a"], &[], &[]],
+            [&["a", "b"], &["a"], &["b"], &[], &[]],
+            [&["a", "b"], &["b", "a"], &[], &[], &["b"]],
+            [&["a", "b"], &["a", "new", "b"], &[], &["new"], &[]],
+            [&["a", "b", "c"], &["new", "b", "a", "a"], &["c"], &["new"], &["b"]],
         ];
-        for [before, calls, missing, reordered] in cases {
+        for [before, calls, missing, extra, reordered] in cases {
             let told = drift(&recorded(before), calls);
-            assert_eq!(told, (words(missing), words(reordered)), "{before:?} {calls:?}");
+            assert_eq!(told, [words(missing), words(extra), words(reordered)], "{before:?} {calls:?}");
         }
     }
 

@@ -106,16 +106,16 @@ impl FlowBuilder {
     /// Anything that is wrong with the graph, named; a graph of one call is not stored then at all.
     pub async fn submit(&self) -> Result<FlowRun, Error> {
         let fabric = self.drawing.fabric();
-        let (plan, attempt) = {
+        let (parts, attempt) = {
             let mut sketch = self.drawing.sketch();
             if sketch.has_open_nodes() && !self.open {
                 let problem =
                     "has open nodes and is sealed when it is submitted; say open() of the flow, too";
                 return Err(Error::invalid("flow", problem));
             }
-            (sketch.plan(fabric)?, sketch.send())
+            (sketch.plan(fabric)?.parts(fabric.limits().flow_items_max)?, sketch.send())
         };
-        let mut parts = plan.parts(fabric.limits().flow_items_max).into_iter();
+        let mut parts = parts.into_iter();
         let (nodes, edges) = match parts.next() {
             Some(Part::Nodes { nodes, edges }) => (nodes, edges),
             _ => (Vec::new(), Vec::new()),

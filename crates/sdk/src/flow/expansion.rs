@@ -120,7 +120,7 @@ impl Expansion {
             }
         }
         let items_max = fabric.limits().flow_items_max;
-        let mut parts = plan.parts(items_max);
+        let mut parts = plan.parts(items_max)?;
         match (parts.pop(), parts.is_empty()) {
             (Some(Part::Nodes { nodes, edges }), true) => Ok(Some(Expand { fence, result, nodes, edges })),
             (Some(Part::Edges(edges)), true) => Ok(Some(Expand { fence, result, nodes: Vec::new(), edges })),

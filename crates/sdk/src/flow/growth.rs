@@ -77,11 +77,10 @@ impl Growth {
     /// Anything that is wrong with the graph, named; a flow that takes no more; another revision.
     pub async fn submit(&self) -> Result<Arc<Flow>, Error> {
         let (fabric, flow) = (self.drawing.fabric(), self.drawing.flow());
-        let (plan, attempt) = {
+        let (parts, attempt) = {
             let mut sketch = self.drawing.sketch();
-            (sketch.plan(fabric)?, sketch.send())
+            (sketch.plan(fabric)?.parts(fabric.limits().flow_items_max)?, sketch.send())
         };
-        let parts = plan.parts(fabric.limits().flow_items_max);
         let grown = send(fabric, flow, parts, attempt, self.expected_revision, &self.actor).await?;
         match grown {
             Some(flow) => Ok(flow),

@@ -5,7 +5,7 @@
 //! | drawing a graph | [`FlowBuilder`], [`Node`], [`Upstream`] |
 //! | a node that is a flow | [`ChildFlow`] |
 //! | what is checked before anything is sent | `sketch` |
-//! | how more than one call's worth is sent | `parts` |
+//! | how more than one call's worth is sent | `parts`, and `together` for what may not be cut |
 //! | a flow that exists | [`FlowRun`], and [`Growth`] to add to it |
 //! | its result | `result` |
 //! | a handler that adds what comes after it | [`Expansion`] |
@@ -23,6 +23,7 @@ mod parts;
 mod result;
 mod run;
 mod sketch;
+mod together;
 
 pub use builder::FlowBuilder;
 pub use child::ChildFlow;

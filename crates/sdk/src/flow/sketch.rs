@@ -194,17 +194,20 @@ impl Sketch {
             Some(place) => format!("{:?}", &*names[*place]),
             None => format!("member {id}"),
         };
+        let about = |id: &ExecutionId, problem: String| match self.places.get(id) {
+            Some(place) => Invalid::new(format!("nodes.{}", names[*place]), problem).into(),
+            None => Error::invalid("edge", format!("to member {id}: it {problem}")),
+        };
         let mut seen = FxHashSet::default();
         let mut inbound: Vec<Vec<NewEdge>> = vec![Vec::new(); self.drafts.len()];
         let mut plan = Plan::default();
         for (downstream, line) in &self.edges {
             if line.upstream == *downstream {
-                let problem = format!("leads from {} to itself", label(downstream));
-                return Err(Error::invalid("edge", problem));
+                return Err(about(downstream, "has an edge from itself".to_owned()));
             }
             if !seen.insert((line.upstream, *downstream)) {
-                let ends = format!("from {} to {}", label(&line.upstream), label(downstream));
-                return Err(Error::invalid("edge", format!("{ends} is drawn twice")));
+                let problem = format!("has an edge from {} twice", label(&line.upstream));
+                return Err(about(downstream, problem));
             }
             let mut edge = NewEdge::new(line.upstream, *downstream);
             edge.on = line.on;
@@ -284,7 +287,8 @@ impl Sketch {
         }
         let cycle = self.cycle(inbound, &open);
         let path: Vec<&str> = cycle.iter().map(|place| names[*place].as_str()).collect();
-        Err(Error::invalid("edges", format!("go round in a circle: {}", path.join(" → "))))
+        let field = path.first().map_or_else(|| "edges".to_owned(), |name| format!("nodes.{name}"));
+        Err(Invalid::new(field, format!("waits for itself: {}", path.join(" → "))).into())
     }
 
     /// One cycle among the nodes that never became free, from a node to itself.
@@ -354,7 +358,7 @@ impl Sketch {
         };
         let create = draft.work.clone().member(fabric, draft.id).map_err(|error| named(error, &name))?;
         let child = draft.child.as_ref().map(|child| self::child(child, &create.kind, fabric)).transpose();
-        let child = child.map_err(|error| named(error, &name))?.map(Box::new);
+        let child = child.map_err(|error| inside(error, &name))?.map(Box::new);
         Ok(NewNode { create, name: Some(name), join, open: draft.open, hedge, child })
     }
 }
@@ -375,6 +379,17 @@ fn named(error: Error, name: &str) -> Error {
     match error {
         Error::Invalid(Invalid { field, problem }) => {
             Error::Invalid(Invalid::new(format!("nodes.{name}.{field}"), problem))
+        }
+        other => other,
+    }
+}
+
+/// Says in which node it is that is a flow of its own.
+fn inside(error: Error, name: &str) -> Error {
+    match error {
+        Error::Invalid(Invalid { field, problem }) => {
+            let field = field.strip_prefix("nodes.").unwrap_or(&field);
+            Error::Invalid(Invalid::new(format!("nodes.{name}.flow.{field}"), problem))
         }
         other => other,
     }

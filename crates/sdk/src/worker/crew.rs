@@ -284,15 +284,19 @@ async fn conclude(context: &Context, conclusion: &Conclusion) {
     if let Err(failure) = context.flush().await {
         tracing::warn!(execution = %context.id(), %failure, "output was not stored");
     }
-    if !matches!(conclusion, Ok(Outcome::Done(_))) {
-        return;
-    }
-    let drift = context.journal().drift();
+    let completed = match conclusion {
+        Ok(Outcome::Done(_)) => true,
+        // It goes on later, and is told once, when it ends.
+        Ok(_) => return,
+        Err(_) => false,
+    };
+    let drift = context.journal().drift(completed);
     if drift.is_empty() {
         return;
     }
-    let Drift { missing, reordered } = &drift;
-    tracing::warn!(execution = %context.id(), ?missing, ?reordered, "the steps called are not those recorded");
+    let Drift { missing, extra, reordered } = &drift;
+    let id = context.id();
+    tracing::warn!(execution = %id, ?missing, ?extra, ?reordered, "the steps called are not those recorded");
     let (fence, steps) = (context.running().fence(), Vec::new());
     if let Err(failure) = context.store(RecordSteps { fence, steps, drift }).await {
         tracing::debug!(execution = %context.id(), %failure, "the difference of the steps was not stored");

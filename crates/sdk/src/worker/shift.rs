@@ -64,6 +64,7 @@ async fn register(fabric: &Fabric, plan: &Plan) -> Result<InstanceId, Error> {
         capabilities: plan.capabilities(),
         build: plan.build.clone(),
         server: link.server().map(Into::into),
+        owner: None,
         ttl_ms: keeper::TTL_MS,
     };
     fabric.command(command.into()).await?;

@@ -311,6 +311,7 @@ async fn run(seed: u64) -> BTreeSet<&'static str> {
         capabilities: Capabilities::default(),
         build: None,
         server: None,
+        owner: None,
         ttl_ms: TTL_MS,
     };
     race.command(register).await;

@@ -26,6 +26,7 @@ async fn register(fabric: &Fabric) -> InstanceId {
         capabilities: Capabilities::default(),
         build: None,
         server: None,
+        owner: None,
         ttl_ms: 600_000,
     };
     engine.execute(register).await.unwrap();

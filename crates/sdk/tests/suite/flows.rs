@@ -76,7 +76,7 @@ async fn what_is_wrong_with_a_graph_is_told_before_anything_is_sent() {
                 let a = flow.node("a", &1);
                 flow.node("b", &1).after(&a).input("rows", &a);
             },
-            "edge from \"a\" to \"b\" is drawn twice",
+            "nodes.b has an edge from \"a\" twice",
         ),
         (
             |flow| {
@@ -85,14 +85,14 @@ async fn what_is_wrong_with_a_graph_is_told_before_anything_is_sent() {
                 let c = flow.node("c", &1).after(&b);
                 a.after(&c);
             },
-            "edges go round in a circle: a → b → c → a",
+            "nodes.a waits for itself: a → b → c → a",
         ),
         (
             |flow| {
                 let a = flow.node("a", &1);
                 a.clone().after(&a);
             },
-            "edge leads from \"a\" to itself",
+            "nodes.a has an edge from itself",
         ),
         (|flow| drop(flow.node("a", &1).priority(101)), "nodes.a.priority is 101; allowed are -100 to 100"),
         (
@@ -356,6 +356,64 @@ async fn a_graph_larger_than_one_call_goes_in_parts() {
     let worker = start(crew(&fabric));
     assert_eq!(run.result::<String>().await.unwrap(), "tail");
     worker.stop().await;
+}
+
+#[tokio::test]
+async fn what_may_not_be_cut_goes_in_one_part_of_a_large_graph() {
+    let limits = Limits { flow_items_max: 10, ..Limits::default() };
+    let fabric = TestFabric::with(Options::new().limits(limits)).await.unwrap();
+    let flow = fabric.flow("large");
+    // All spares are drawn before all joins, with something between some of them.
+    let spares: Vec<Vec<Node>> =
+        (0..8).map(|_| (0..3).map(|n| flow.node("ok", &n.to_string())).collect()).collect();
+    let between = flow.node("ok", "between").after(&spares[0][0]);
+    let mut ends = Vec::new();
+    for (n, some) in spares.iter().enumerate() {
+        let mut all: Vec<&Node> = some.iter().collect();
+        all.extend((n == 0).then_some(&between));
+        ends.push(flow.node("ok", "join").any_of(all).hedge(Duration::from_millis(1)));
+        let child = flow.child("inner");
+        child.as_node().after(&ends[n]);
+        (0..4).for_each(|n| drop(child.node("ok", &n.to_string())));
+    }
+    flow.node("ok", "tail").name("tail").after(&ends);
+    let run = flow.submit().await.unwrap();
+    let stored = run.get().await.unwrap();
+    assert_eq!((stored.live.nodes, stored.live.sealed), (24 + 1 + 16 + 1, true));
+    let worker = start(crew(&fabric));
+    assert_eq!(run.wait().await.unwrap().state().word(), "completed");
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn what_does_not_fit_into_one_call_is_told_before_anything_is_sent() {
+    let limits = Limits { flow_items_max: 10, ..Limits::default() };
+    let fabric = TestFabric::with(Options::new().limits(limits)).await.unwrap();
+    let cases: [(Draw, &str); 2] = [
+        (
+            |flow| {
+                let all: Vec<Node> = (0..10).map(|n| flow.node("ok", &n.to_string())).collect();
+                flow.node("ok", "join").name("join").any_of(&all).hedge(SECOND);
+            },
+            "nodes.join.hedge goes in one call with all it starts and what lies between: 11 nodes and 10 edges; \
+             allowed are at most 10 of each",
+        ),
+        (
+            |flow| {
+                let child = flow.child("inner");
+                child.as_node().name("inner");
+                (0..10).for_each(|n| drop(child.node("ok", &n.to_string())));
+            },
+            "nodes.inner.flow goes in one call with its node: 11 nodes and 0 edges; allowed are at most 10 of each",
+        ),
+    ];
+    for (draw, problem) in cases {
+        let flow = fabric.flow("large");
+        (0..30).for_each(|n| drop(flow.node("ok", &n.to_string())));
+        draw(&flow);
+        assert_eq!(flow.submit().await.unwrap_err().to_string(), problem);
+    }
+    assert_eq!(fabric.flows().await.unwrap().flows.len(), 0);
 }
 
 #[tokio::test]

@@ -44,6 +44,7 @@ pub async fn claim(
         }
     };
     let wait = app.patience("wait_ms", it.wait_ms.map_or(0, |it| it.0))?;
+    app.check_worker(&caller, id).await?;
     let poll = Arc::new(narrowed(it.poll(id)?, &caller)?);
     let Some(number) = it.poll else {
         let tasks = claimed(&app, poll, max, wait).await?;
@@ -53,7 +54,7 @@ pub async fn claim(
     // Whoever asks for the same again waits here until the first answer is known.
     let _turn = claimant.turn.lock().await;
     if let Some(tasks) = claimant.earlier(number) {
-        // They were claimed with another token, perhaps: the instance's id is no secret.
+        // They were claimed with a token that sees more, perhaps.
         for task in tasks.iter() {
             caller.may_in(&task.execution.spec.namespace)?;
         }
@@ -120,6 +121,7 @@ pub async fn heartbeat(
     super::batch::check(&app, "leases", it.leases.len())?;
     let wait = app.patience("wait_ms", it.wait_ms.map_or(0, |it| it.0))?;
     let fences: Vec<Fence> = it.leases.into_iter().map(Into::into).collect();
+    app.check_worker(&caller, id).await?;
     for fence in &fences {
         app.check_execution(&caller, fence.execution).await?;
     }

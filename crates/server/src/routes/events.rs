@@ -113,7 +113,8 @@ pub async fn all(
     Query(following): Query<Following>,
 ) -> Result<Response, Refusal> {
     caller.may(May::Read)?;
-    follow(app, wants, headers, following.filter(&caller)?, following).await
+    let filter = following.filter(&caller)?;
+    follow(app, (&caller, wants), headers, filter, following).await
 }
 
 /// Read or follow the events of one execution.
@@ -139,12 +140,12 @@ pub async fn of_execution(
     following.namespace.get_or_insert_with(|| execution.spec.namespace.to_string());
     following.start.get_or_insert_with(|| "beginning".to_owned());
     let filter = EventFilter { execution: Some(id), ..following.filter(&caller)? };
-    follow(app, wants, headers, filter, following).await
+    follow(app, (&caller, wants), headers, filter, following).await
 }
 
 async fn follow(
     app: Shared,
-    wants: Wants,
+    (caller, wants): (&Caller, Wants),
     headers: HeaderMap,
     filter: EventFilter,
     following: Following,
@@ -160,7 +161,7 @@ async fn follow(
     })?;
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.contains("text/event-stream") {
-        return Ok(stream::answer(&app, |sink| live(subscription, sink, wants)));
+        return Ok(stream::answer(&app, caller, |sink| live(subscription, sink, wants)));
     }
     page(&app, subscription, limit, patience).await
 }

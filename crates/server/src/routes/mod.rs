@@ -23,18 +23,21 @@ mod tokens;
 mod webhooks;
 mod workers;
 
-use std::net::SocketAddr;
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use ff_api::Problem;
 use ff_api::flow::ChildRequest;
+use ff_core::suspension::Token;
+use ff_engine::AccessSecret;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
 use tracing::Instrument as _;
@@ -43,8 +46,10 @@ use utoipa::openapi::{ComponentsBuilder, Info, OpenApi, OpenApiBuilder, Security
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::access::bearer;
 use crate::answer::Refusal;
 use crate::app::{App, Shared};
+use crate::rate::Sender;
 use crate::{document, trace};
 
 /// How many items a page has at most.
@@ -195,13 +200,9 @@ async fn other_method(method: Method) -> Refusal {
 /// Stands around every request: who may speak to a server without tokens, an id for the request, a line in the log.
 async fn around(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|it| it.0.ip());
-    let let_in = check_origin(&app, &request).and_then(|()| app.rates.check(request.headers(), peer));
-    if let Err(problem) = let_in {
-        return Refusal(problem).into_response();
-    }
     let id = request_id(&app, &request);
     request.headers_mut().insert("x-request-id", id.clone());
-    let (method, path) = (request.method().clone(), masked(request.uri().path()).to_owned());
+    let (method, path) = (request.method().clone(), masked(request.uri().path()).into_owned());
     let route = request.extensions().get::<MatchedPath>().map(|it| it.as_str().to_owned());
     let waits = request.uri().query().is_some_and(|it| it.contains("wait="))
         || path.ends_with("/claim")
@@ -209,7 +210,17 @@ async fn around(State(app): State<Shared>, mut request: Request, next: Next) -> 
     let request_id = id.to_str().unwrap_or("none");
     let span = trace::request(request_id, &method, route.as_deref(), request.headers());
     let started = std::time::Instant::now();
-    let mut response = next.run(request).instrument(span.clone()).await;
+    let answering = async {
+        let let_in = match check_origin(&app, request.headers()) {
+            Ok(()) => check_rate(&app, request.headers(), peer).await,
+            refused => refused,
+        };
+        match let_in {
+            Ok(()) => next.run(request).await,
+            Err(problem) => Refusal(problem).into_response(),
+        }
+    };
+    let mut response = answering.instrument(span.clone()).await;
     let (status, took) = (response.status(), started.elapsed());
     let (code, took_us) = (status.as_u16(), took.as_micros());
     span.in_scope(|| match status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
@@ -225,9 +236,28 @@ async fn around(State(app): State<Shared>, mut request: Request, next: Next) -> 
     response
 }
 
-/// What may be written down of a path: tokens in it may not.
-pub fn masked(path: &str) -> &str {
-    if path.starts_with("/w/") { "/w/…" } else { path }
+/// Whether its sender has sent too many.
+async fn check_rate(app: &App, headers: &HeaderMap, peer: Option<IpAddr>) -> Result<(), Problem> {
+    if !app.rates.is_limited() {
+        return Ok(());
+    }
+    let token = match bearer(headers) {
+        Ok(Some(secret)) => app.engine.token_of(secret).await.ok().flatten(),
+        _ => None,
+    };
+    app.rates.check(&token.map_or(Sender::Address(peer), |token| Sender::Token(token.hash)))
+}
+
+/// What may be written down of a path: tokens in it may not, also where they do not belong.
+pub fn masked(path: &str) -> Cow<'_, str> {
+    let is_secret = |part: &str| Token::looks_like(part) || AccessSecret::looks_like(part);
+    if path.starts_with("/w/") {
+        return "/w/…".into();
+    }
+    if !path.split('/').any(is_secret) {
+        return path.into();
+    }
+    path.split('/').map(|part| if is_secret(part) { "…" } else { part }).collect::<Vec<_>>().join("/").into()
 }
 
 /// The caller's id for the request if it is fit to be written down, or a new one.
@@ -245,8 +275,8 @@ fn request_id(app: &App, request: &Request) -> HeaderValue {
 
 /// A page of another site must not act on a server that trusts everybody on its machine: neither under a name of its
 /// own that leads here, nor from its own address.
-fn check_origin(app: &App, request: &Request) -> Result<(), Problem> {
-    let text = |name| request.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+fn check_origin(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let host = text(header::HOST).unwrap_or_default();
     let refused = |detail: &str| Err(Problem::new(403, "other_site", "Not allowed from there", detail));
     if !app.config.authentication && !is_loopback_name(host) {
@@ -302,5 +332,6 @@ mod tests {
     fn a_token_in_a_path_is_masked() {
         assert_eq!(masked("/w/v1.1.abc"), "/w/…");
         assert_eq!(masked("/v1/executions"), "/v1/executions");
+        assert_eq!(masked("/v1/executions/v1.1.0197f3a2-1.ab/x"), "/v1/executions/…/x");
     }
 }

@@ -1,7 +1,7 @@
 //! A page on which a person who was sent a link approves or rejects. Opening it decides nothing.
 
 use axum::Router;
-use axum::extract::{Form, State};
+use axum::extract::{Form, FromRequest as _, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -11,8 +11,8 @@ use ff_core::{Execution, Payload};
 use ff_engine::{Engine, Failure};
 use serde::Deserialize;
 
-use crate::app::Shared;
-use crate::body::Path;
+use crate::app::{App, Shared};
+use crate::body::{Path, read};
 
 /// Where a person decides. It is a page for people and not in the OpenAPI document.
 pub const PATH: &str = "/w/{token}";
@@ -65,12 +65,8 @@ struct Decision {
     source: String,
 }
 
-async fn decide(
-    State(app): State<Shared>,
-    Path(token): Path<String>,
-    form: Result<Form<Decision>, axum::extract::rejection::FormRejection>,
-) -> Response {
-    let Ok(Form(form)) = form else {
+async fn decide(State(app): State<Shared>, Path(token): Path<String>, request: Request) -> Response {
+    let Ok(Form(form)) = form(request, &app).await else {
         return page(
             StatusCode::BAD_REQUEST,
             "Not understood",
@@ -100,6 +96,13 @@ async fn decide(
         Ok(signalled) => told(approved, signalled.effect),
         Err(failure) => refused(failure),
     }
+}
+
+/// What was filled in, within the limits of all bodies.
+async fn form(request: Request, app: &App) -> Result<Form<Decision>, ()> {
+    let (parts, body) = request.into_parts();
+    let bytes = read(Request::from_parts(parts.clone(), body), app).await.map_err(drop)?;
+    Form::from_request(Request::from_parts(parts, bytes.into()), &()).await.map_err(drop)
 }
 
 fn signal(to: To, approved: bool, form: &Decision) -> SendSignal {

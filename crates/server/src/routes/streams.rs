@@ -65,7 +65,7 @@ pub async fn stream(
             Problem::invalid("after", format!("is wrong: {bad}"))
         })?;
         let tail = app.engine.tail(id, after).await?;
-        return Ok(stream::answer(&app, |sink| live(tail, sink, wants)));
+        return Ok(stream::answer(&app, &caller, |sink| live(tail, sink, wants)));
     }
     page(&app, &caller, wants, id, &reading).await
 }
@@ -79,10 +79,8 @@ async fn page(
 ) -> Result<Response, Refusal> {
     let order = order(Some(reading.order.as_deref().unwrap_or("oldest_first")))?;
     let limit = if reading.limit == Some(0) { 0 } else { page_limit(reading.limit)? };
+    let newest = app.execution(caller, id).await?.attempt_number();
     let known = app.engine.stream(id).await?;
-    if known.is_none() {
-        app.execution(caller, id).await?;
-    }
     let after = reading.after.as_deref().map(str::parse::<u64>).transpose();
     let after = after.map_err(|_| Problem::invalid("after", "is not a number of a frame"))?;
     let frames = match reading.attempt.or(known.as_ref().map(|it| it.attempt)) {
@@ -100,7 +98,7 @@ async fn page(
         _ => Vec::new(),
     };
     Ok(wants.answer(
-        || StreamDoc::of(known.as_deref(), &frames),
+        || StreamDoc::of(known.as_deref(), &frames, newest),
         || record::StreamRecord { stream: known.clone(), frames: frames.clone() },
     ))
 }

@@ -26,7 +26,9 @@ pub async fn register(
     Body(it): Body<Registration>,
 ) -> Result<Response, Refusal> {
     caller.may(May::Work)?;
-    let command = it.command(|| app.engine.new_instance_id(app.now()))?;
+    let mut command = it.command(|| app.engine.new_instance_id(app.now()))?;
+    command.owner = caller.owner().map(Into::into);
+    app.check_worker(&caller, command.instance).await?;
     let (id, ttl_ms) = (command.instance, command.ttl_ms);
     let reply = app.run(command).await?;
     answer(wants, StatusCode::CREATED, id, ttl_ms, &reply)
@@ -44,14 +46,15 @@ fn answer(
     Ok(wants.answer_with(status, document, || reply.clone()))
 }
 
-/// List all worker instances.
+/// List all worker instances; with a token that is limited to namespaces those that were registered with it.
 #[utoipa::path(
     get, path = "/v1/workers", tag = "workers",
     responses((status = 200, description = "The instances", body = WorkersDoc), Problems)
 )]
 pub async fn list(State(app): State<Shared>, caller: Caller, wants: Wants) -> Result<Response, Refusal> {
     caller.may(May::Read)?;
-    let (_, workers) = app.engine.lanes_and_workers().await?;
+    let (_, mut workers) = app.engine.lanes_and_workers().await?;
+    workers.retain(|it| caller.sees_all() || it.owner.as_deref() == caller.owner());
     Ok(wants.answer(
         || WorkersDoc { workers: workers.iter().map(|it| WorkerDoc::from(&**it)).collect() },
         || record::Workers { workers: workers.clone() },
@@ -72,6 +75,7 @@ pub async fn drain(
     Body(why): Body<Why>,
 ) -> Result<Response, Refusal> {
     caller.may(May::Work).or_else(|_| caller.may(May::Operate))?;
+    app.check_worker(&caller, id).await?;
     let actor = caller.actor(why.actor.as_deref()).into();
     let cause = why.cause.unwrap_or_default().into();
     leaving(&app, wants, id, DrainWorker { instance: id, actor, cause }.into()).await
@@ -91,6 +95,7 @@ pub async fn leave(
     Body(why): Body<Why>,
 ) -> Result<Response, Refusal> {
     caller.may(May::Work).or_else(|_| caller.may(May::Operate))?;
+    app.check_worker(&caller, id).await?;
     let actor = caller.actor(why.actor.as_deref()).into();
     let cause = why.cause.unwrap_or_default().into();
     let answer = leaving(&app, wants, id, BuryWorker { instance: id, actor, cause }.into()).await;

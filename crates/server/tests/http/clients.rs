@@ -108,3 +108,84 @@ async fn many_idle_polls_and_readers_end_with_the_server() {
         assert!(bytes.starts_with(b"HTTP/1.1 200"));
     }
 }
+
+#[tokio::test]
+async fn who_asks_too_much_is_told_to_slow_down_whatever_tokens_it_makes_up() {
+    let stand =
+        Stand::with(Config { requests_per_second: 5, authentication: true, ..Config::default() }).await;
+    let good = format!("Bearer {}", stand.token(ff_core::registry::Role::Viewer, &[]).await);
+    let mut told = Vec::new();
+    for n in 0..30 {
+        let bearer = format!("Bearer ffk_made-up-{n}");
+        let headers = [("authorization", bearer.as_str()), ("x-request-id", "mine")];
+        let answer = stand.send("GET", "/v1/lanes", None, &headers).await;
+        assert!(answer.head.to_lowercase().contains("x-request-id: mine"), "{}", answer.head);
+        told.push(answer.problem());
+    }
+    assert!(told.contains(&(401, "unauthorized".into())), "{told:?}");
+    assert!(told.iter().filter(|it| **it == (429, "rate_limited".into())).count() > 10, "{told:?}");
+    let own = stand.send("GET", "/v1/lanes", None, &[("authorization", &good)]).await;
+    assert_eq!(own.status, 200, "a good token counts for itself");
+    let metrics = stand.send("GET", "/metrics", None, &[("authorization", &good)]).await;
+    let text = String::from_utf8_lossy(&metrics.body).into_owned();
+    let counted = |line: &&str| line.contains("requests") && line.contains("429");
+    assert!(text.lines().any(|line| counted(&line)), "{text}");
+}
+
+#[tokio::test]
+async fn every_answer_has_an_id_and_large_ones_are_compressed_for_who_wants_it() {
+    let stand = Stand::new().await;
+    let id = |head: &str| {
+        let head = head.to_lowercase();
+        head.lines().find_map(|line| line.strip_prefix("x-request-id: ").map(str::to_owned))
+    };
+    let given = stand.send("GET", "/healthz", None, &[("x-request-id", "abc-1")]).await;
+    assert_eq!(id(&given.head).as_deref(), Some("abc-1"));
+    for unfit in ["", "a b", "x\"y", &"x".repeat(65)] {
+        let made = stand.send("GET", "/healthz", None, &[("x-request-id", unfit)]).await;
+        assert_eq!(id(&made.head).map(|id| id.len()), Some(16), "{unfit:?}: {}", made.head);
+    }
+    for path in ["/nowhere", "/v1/executions/x"] {
+        assert!(id(&stand.get(path).await.head).is_some(), "{path}");
+    }
+    let plain = stand.get("/openapi.json").await;
+    let packed = stand.send("GET", "/openapi.json", None, &[("accept-encoding", "gzip")]).await;
+    assert!(packed.head.to_lowercase().contains("content-encoding: gzip"), "{}", packed.head);
+    assert!(packed.body.len() * 4 < plain.body.len(), "{} of {}", packed.body.len(), plain.body.len());
+}
+
+#[tokio::test]
+async fn who_does_not_read_its_answers_is_cut_off() {
+    let config = Config { read_timeout: Duration::from_millis(300), ..Config::default() };
+    let stand = Stand::with(config).await;
+    let mut stream = TcpStream::connect(stand.address).await.unwrap();
+    let request = "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    const COUNT: usize = 400;
+    stream.write_all(request.repeat(COUNT).as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes).await;
+    let answers = bytes.windows(12).filter(|it| *it == b"HTTP/1.1 200").count();
+    assert!(answers < COUNT, "all {answers} answers were kept for it");
+    assert_eq!(stand.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_the_token_of_its_reader_is_revoked() {
+    let stand = Stand::guarded().await;
+    let secret = stand.token(ff_core::registry::Role::Viewer, &[]).await;
+    let mut stream = TcpStream::connect(stand.address).await.unwrap();
+    let request = format!(
+        "GET /v1/events HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\
+         connection: close\r\nauthorization: Bearer {secret}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).await.unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    let id = stand.engine.tokens().await.unwrap()[0].id.clone();
+    stand.engine.revoke_token(&id, "test", "").await.unwrap();
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut rest)).await;
+    ended.expect("the stream ends").unwrap();
+}

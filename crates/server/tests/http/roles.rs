@@ -182,20 +182,146 @@ async fn what_belongs_to_another_namespace_is_not_there() {
 }
 
 #[tokio::test]
-async fn payloads_are_hidden_from_viewers() {
+async fn who_is_limited_to_namespaces_touches_its_own_workers_only() {
+    let stand = Stand::guarded().await;
+    let register = async |bearer: &str| {
+        let headers = [("authorization", bearer)];
+        let made = stand.send("POST", "/v1/workers", Some(json!({ "name": "w" })), &headers).await.good();
+        made["id"].as_str().unwrap().to_owned()
+    };
+    let of_all = format!("Bearer {}", stand.token(Role::Worker, &[]).await);
+    let ours = format!("Bearer {}", stand.token(Role::Worker, &["ours"]).await);
+    let theirs = format!("Bearer {}", stand.token(Role::Worker, &["theirs"]).await);
+    let (first, second) = (register(&of_all).await, register(&theirs).await);
+    let calls = |id: &str| {
+        [
+            ("POST", "/v1/workers".to_owned(), json!({ "id": id, "name": "w" })),
+            ("POST", format!("/v1/workers/{id}/claim"), json!({ "name": "w", "poll": 1 })),
+            ("POST", format!("/v1/workers/{id}/heartbeat"), json!({})),
+            ("POST", format!("/v1/workers/{id}/drain"), json!({})),
+            ("DELETE", format!("/v1/workers/{id}"), json!({})),
+        ]
+    };
+    for (method, path, body) in calls(&first).into_iter().chain(calls(&second)) {
+        let answer = stand.send(method, &path, Some(body), &[("authorization", &ours)]).await;
+        assert_eq!(answer.problem(), (404, "not_found".into()), "{method} {path}");
+    }
+    let listed = async |bearer: &str| {
+        let list = stand.send("GET", "/v1/workers", None, &[("authorization", bearer)]).await.good();
+        list["workers"].as_array().unwrap().iter().map(|it| it["mode"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&ours).await, Vec::<Value>::new());
+    assert_eq!(listed(&theirs).await, [json!("active")], "nobody has touched it");
+    assert_eq!(listed(&of_all).await.len(), 2);
+    for (method, path, body) in calls(&second) {
+        let answer = stand.send(method, &path, Some(body), &[("authorization", &theirs)]).await;
+        assert!((200..300).contains(&answer.status), "{method} {path}: {}", answer.json());
+    }
+}
+
+#[tokio::test]
+async fn workers_and_operators_send_workers_away_and_viewers_do_not() {
+    let stand = Stand::guarded().await;
+    let admin = format!("Bearer {}", stand.token(Role::Admin, &[]).await);
+    for role in [Role::Viewer, Role::Worker, Role::Operator, Role::Admin] {
+        let bearer = format!("Bearer {}", stand.token(role, &[]).await);
+        let name = Some(json!({ "name": "w" }));
+        let made = stand.send("POST", "/v1/workers", name, &[("authorization", &admin)]).await.good();
+        let path = format!("/v1/workers/{}", made["id"].as_str().unwrap());
+        for (method, path) in [("POST", format!("{path}/drain")), ("DELETE", path)] {
+            let answer = stand.send(method, &path, Some(json!({})), &[("authorization", &bearer)]).await;
+            let expected = if role == Role::Viewer { 403 } else { 200 };
+            assert_eq!(answer.status, expected, "{role} {method}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_has_expired_is_not_good() {
+    let stand = Stand::guarded().await;
+    let new = ff_engine::registry::NewToken {
+        name: "short".into(),
+        role: Role::Admin,
+        namespaces: vec![],
+        see_payloads: true,
+        expires_in_ms: Some(1_500),
+        actor: "test".into(),
+        cause: "".into(),
+    };
+    let bearer = format!("Bearer {}", stand.engine.create_token(new).await.unwrap().1.reveal());
+    let ask = async || stand.send("GET", "/v1/lanes", None, &[("authorization", &bearer)]).await;
+    assert_eq!(ask().await.status, 200);
+    let started = std::time::Instant::now();
+    while ask().await.status == 200 {
+        assert!(started.elapsed().as_secs() < 30, "it is still good");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(ask().await.problem(), (401, "unauthorized".into()));
+}
+
+#[tokio::test]
+async fn payloads_are_hidden_from_viewers_unless_their_token_says_otherwise() {
     let stand = Stand::guarded().await;
     let admin = format!("Bearer {}", stand.token(Role::Admin, &[]).await);
     let viewer = format!("Bearer {}", stand.token(Role::Viewer, &[]).await);
-    let submit = json!({ "kind": "a", "input": "very secret" });
-    let made = stand.send("POST", "/v1/executions", Some(submit), &[("authorization", &admin)]).await.good();
-    let path = format!("/v1/executions/{}/input", made["id"].as_str().unwrap());
-    let seen = stand.send("GET", &path, None, &[("authorization", &admin)]).await.good();
-    assert_eq!(seen["input"], "very secret");
-    for accept in ["application/json", "application/vnd.flowfabric.record+json"] {
-        let headers = [("authorization", viewer.as_str()), ("accept", accept)];
-        let hidden = stand.send("GET", &path, None, &headers).await;
-        assert!(!String::from_utf8_lossy(&hidden.body).contains("secret"));
-        assert_eq!(hidden.status, 200);
+    let new = ff_engine::registry::NewToken {
+        name: "seer".into(),
+        role: Role::Viewer,
+        namespaces: vec![],
+        see_payloads: true,
+        expires_in_ms: None,
+        actor: "test".into(),
+        cause: "".into(),
+    };
+    let seer = format!("Bearer {}", stand.engine.create_token(new).await.unwrap().1.reveal());
+    let send = async |path: &str, body: Value| {
+        stand.send("POST", path, Some(body), &[("authorization", &admin)]).await.good()
+    };
+    let run = json!({ "kind": "a", "input": "secret input" });
+    let made = send("/v1/flows", json!({ "sealed": true, "nodes": [{ "name": "n", "run": run }] })).await;
+    let (flow, id) = (made["flow"]["id"].as_str().unwrap(), made["nodes"]["n"].as_str().unwrap());
+    send(&format!("/v1/executions/{id}/signal"), json!({ "name": "go", "payload": "secret signal" })).await;
+    let worker = send("/v1/workers", json!({ "name": "w" })).await;
+    let claim = format!("/v1/workers/{}/claim", worker["id"].as_str().unwrap());
+    let task = send(&claim, json!({ "name": "w", "wait_ms": 5_000 })).await["tasks"][0].clone();
+    let step = json!({ "step": { "name": "s", "number": 1 }, "result": "secret step" });
+    send("/v1/tasks/steps", json!({ "tasks": [{ "lease": task["lease"], "steps": [step] }] })).await;
+    let frame = json!({ "kind": "text", "text": "secret output" });
+    let append = json!({ "tasks": [{ "lease": task["lease"], "first": 1, "frames": [frame] }] });
+    send("/v1/tasks/frames", append).await;
+    let done = json!({ "tasks": [{ "lease": task["lease"], "result": "secret result" }] });
+    send("/v1/tasks/complete", done).await;
+
+    let paths = [
+        format!("/v1/executions/{id}/input"),
+        format!("/v1/executions/{id}/result"),
+        format!("/v1/executions/{id}/signals"),
+        format!("/v1/executions/{id}/steps"),
+        format!("/v1/executions/{id}/stream"),
+        format!("/v1/flows/{flow}/result"),
+    ];
+    for path in &paths {
+        for accept in ["application/json", "application/vnd.flowfabric.record+json"] {
+            let ask = async |bearer: &str| {
+                let headers = [("authorization", bearer), ("accept", accept)];
+                let answer = stand.send("GET", path, None, &headers).await;
+                (answer.status, String::from_utf8_lossy(&answer.body).into_owned())
+            };
+            let (status, text) = ask(&viewer).await;
+            let refused = path.ends_with("/stream");
+            assert_eq!(status, if refused { 403 } else { 200 }, "{path} {text}");
+            assert!(!text.contains("secret"), "{path} {accept}: {text}");
+            for bearer in [&admin, &seer] {
+                let (status, text) = ask(bearer).await;
+                // Bytes of records are not text.
+                let shown = text.contains("secret") || accept.contains("record");
+                assert!(status == 200 && shown, "{path} {accept}: {status} {text}");
+            }
+        }
+    }
+    for path in [format!("/v1/executions/{id}"), "/v1/events?start=beginning&limit=1000".to_owned()] {
+        let answer = stand.send("GET", &path, None, &[("authorization", &viewer)]).await;
+        assert!(!String::from_utf8_lossy(&answer.body).contains("secret"), "{path}");
     }
 }
 
@@ -223,6 +349,7 @@ async fn pages_of_other_sites_get_no_answer() {
     assert_eq!(send(&[("host", "localhost:7400"), ("origin", "http://localhost:7400")]).await.status, 200);
     let elsewhere = send(&[("host", "evil.example")]).await;
     assert_eq!(elsewhere.problem(), (403, "other_site".into()));
+    assert!(elsewhere.head.to_lowercase().contains("x-request-id: "), "{}", elsewhere.head);
     let from = send(&[("host", "localhost:7400"), ("origin", "http://evil.example")]).await;
     assert_eq!(from.problem(), (403, "other_site".into()));
 }

@@ -110,3 +110,29 @@ async fn output_comes_as_it_is_appended_and_ends_with_the_execution() {
     let page = stand.get(&format!("{path}?after=1")).await.good();
     assert_eq!((&page["next"], &page["frames"][0]["text"]), (&json!(3), &json!("two")));
 }
+
+#[tokio::test]
+async fn output_of_an_attempt_is_superseded_by_the_next_attempt() {
+    let stand = Stand::new().await;
+    let id = stand.submit(json!({ "kind": "a", "policy": { "max_attempts": 2 } })).await;
+    let worker = stand.worker().await;
+    let path = format!("/v1/executions/{id}/stream");
+    let claim = async || stand.claim(&worker, json!({ "name": "tester", "wait_ms": 5_000 })).await.remove(0);
+    let append = async |task: &Value| {
+        let frames = json!([{ "kind": "text", "text": "output" }]);
+        let body = json!({ "tasks": [{ "lease": task["lease"], "first": 1, "frames": frames }] });
+        stand.post("/v1/tasks/frames", body).await.good();
+    };
+    let superseded =
+        async |query: &str| stand.get(&format!("{path}{query}")).await.good()["superseded"].clone();
+    let first = claim().await;
+    append(&first).await;
+    assert_eq!(superseded("").await, false);
+    let failed =
+        json!({ "tasks": [{ "lease": first["lease"], "error": { "message": "no" }, "retry_after_ms": 0 }] });
+    stand.post("/v1/tasks/fail", failed).await.good();
+    let second = claim().await;
+    assert_eq!(superseded("").await, true, "what there is comes from the attempt before");
+    append(&second).await;
+    assert_eq!((superseded("").await, superseded("?attempt=1").await), (json!(false), json!(true)));
+}

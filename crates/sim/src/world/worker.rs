@@ -162,6 +162,7 @@ impl World {
                 capabilities: worker.words.clone(),
                 build: None,
                 server: None,
+                owner: None,
                 ttl_ms: worker.ttl_ms,
             };
             self.command(owner, command);

@@ -68,6 +68,7 @@ impl Desk {
             capabilities: Capabilities::default(),
             build: None,
             server: None,
+            owner: None,
             ttl_ms: 60_000,
         });
         instance

@@ -252,6 +252,7 @@ impl Program {
             capabilities: samples::capabilities(&["gpu"]),
             build: None,
             server: Some(samples::odd()),
+            owner: None,
             ttl_ms: 10_000,
         };
         register.into()

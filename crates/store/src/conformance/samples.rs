@@ -322,6 +322,7 @@ pub fn worker(instance: InstanceId, revision: u64) -> WorkerInstance {
         capabilities: capabilities(&["gpu", "eu"]),
         build: Some(odd()),
         server: Some(odd()),
+        owner: Some("a-token".into()),
         mode: WorkerMode::Draining,
         registered_at: START,
         ttl_ms: 10_000,

@@ -21,6 +21,7 @@ fn register(instance: ff_core::InstanceId) -> RegisterWorker {
         capabilities: Default::default(),
         build: None,
         server: None,
+        owner: None,
         ttl_ms: 60_000,
     }
 }

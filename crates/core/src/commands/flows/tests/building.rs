@@ -1,7 +1,7 @@
 //! What a graph takes and what it refuses.
 
 use super::*;
-use crate::commands::flows::{AddEdges, AddNodes};
+use crate::commands::flows::{AddEdges, AddNodes, SetGroupPolicy};
 use crate::flow::{CancelPolicy, GroupState};
 
 fn add_edges(play: &mut Play, text: &str) -> AddEdges {
@@ -158,16 +158,39 @@ fn a_policy_is_fixed_with_the_first_edge() {
 #[test]
 fn a_change_can_require_the_revision_it_was_made_for() {
     let mut play = Play::new();
-    play.create_open("a b?");
+    play.create_open("a b? d?");
     assert_eq!(play.record().live.revision, 1);
     let command = AddEdges { expected_revision: Some(7), ..add_edges(&mut play, "a>b") };
     assert_eq!(play.refused(command.clone()), "revision_mismatch");
     play.run(AddEdges { expected_revision: Some(1), ..command }).unwrap();
     assert_eq!(play.record().live.revision, 2);
+    let nodes = add_nodes(&mut play, "c? a>c");
+    let (flow, b, d) = (play.flow, play.ids["b"], play.ids["d"]);
+    let seal_node = crate::commands::Seal { node: Some(b), ..seal(flow) };
+    let before = play.bench.store.clone();
+    let stale = Some(1);
+    assert_eq!(play.refused(AddNodes { expected_revision: stale, ..nodes.clone() }), "revision_mismatch");
     assert_eq!(
-        play.refused(crate::commands::Seal { expected_revision: Some(1), ..seal(play.flow) }),
+        play.refused(SetGroupPolicy { expected_revision: stale, ..set_group_policy(flow, d, join("any")) }),
         "revision_mismatch"
     );
+    for seal in [seal(flow), seal_node.clone()] {
+        let seal = crate::commands::Seal { expected_revision: stale, ..seal };
+        assert_eq!(play.refused(seal), "revision_mismatch");
+    }
+    assert_eq!(play.bench.store, before, "nothing is left of them");
+    play.run(AddNodes { expected_revision: Some(2), ..nodes }).unwrap();
+    play.run(SetGroupPolicy { expected_revision: Some(3), ..set_group_policy(flow, d, join("any")) })
+        .unwrap();
+    let again = SetGroupPolicy { expected_revision: Some(3), ..set_group_policy(flow, d, join("any")) };
+    assert_eq!(
+        play.run(again),
+        Ok(Reply::PolicySet { already: true }),
+        "said again after its answer was lost"
+    );
+    let revision = Some(play.record().live.revision);
+    assert_eq!(revision, Some(4));
+    play.run(crate::commands::Seal { expected_revision: revision, ..seal_node }).unwrap();
 }
 
 #[test]
@@ -193,9 +216,22 @@ fn more_than_a_thousand_nodes_or_edges_in_one_call_are_refused() {
     let text: String = (0..1_001).map(|n| format!("n{n} ")).collect();
     let command = play.sketch(&text);
     assert_eq!(play.refused(command), "invalid");
-    let text: String = (0..1_000).map(|n| format!("n{n} ")).collect();
-    play.create(&text);
-    assert_eq!(play.record().live.nodes, 1_000);
+    // 1,000 edges among 1,000 nodes are the most; one more is too many, of new nodes and of those that are there.
+    let nodes: String = (0..1_000).map(|n| format!("n{n}? ")).collect();
+    let edges = |count: usize| -> String {
+        (0..count).map(|n| format!("n{}>n{} ", n % 500, 500 + (n + n / 500) % 500)).collect()
+    };
+    let command = play.sketch(&(nodes.clone() + &edges(1_001)));
+    let told = play.run(command).unwrap_err().to_string();
+    assert!(told.contains("edges are 1001 in number; allowed are at most 1000 in one call"), "{told}");
+    assert!(play.bench.store.flows.is_empty() && play.bench.store.edges.is_empty());
+    play.create_open(&(nodes + &edges(1_000)));
+    assert_eq!((play.record().live.nodes, play.record().live.edges), (1_000, 1_000));
+    let more: String =
+        (0..1_001).map(|n| format!("n{}>n{} ", n % 500, 500 + (2 + n + n / 500) % 500)).collect();
+    let command = add_edges(&mut play, &more);
+    assert_eq!(play.refused(command), "invalid");
+    assert_eq!(play.record().live.edges, 1_000);
 }
 
 #[test]

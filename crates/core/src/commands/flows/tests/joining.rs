@@ -47,6 +47,19 @@ fn an_edge_on_any_ending_is_satisfied_by_losers_and_skips_too() {
 }
 
 #[test]
+fn a_loser_is_an_ending_but_no_failure() {
+    let mut play = Play::new();
+    play.create_open("a b j:any a>j b>j");
+    play.complete("a");
+    assert_eq!((play.state("b"), play.reason("b")), ("cancelled", "sibling_quorum_satisfied"));
+    let (nodes, edges) = play.parts("after never cleanup b*after b>never b!cleanup");
+    let (flow, actor) = (play.flow, "op".into());
+    play.run(crate::commands::flows::AddNodes { flow, expected_revision: None, nodes, edges, actor })
+        .unwrap();
+    assert_eq!(play.states("after never cleanup"), ["waiting", "skipped", "skipped"]);
+}
+
+#[test]
 fn losers_end_in_the_commit_that_satisfies_the_join_with_completion_and_lease_events() {
     for memory in [Memory::Everything, Memory::Nothing] {
         let mut play = Play::new();
