@@ -66,6 +66,21 @@ pub fn analyze_while_empty(url: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// How many tables are being vacuumed.
+const VACUUMS: &str = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker'";
+const REST: Duration = Duration::from_secs(120);
+
+/// Lets the database come to rest: what filling it has left to be written is written, and vacuum has come by.
+pub async fn come_to_rest(url: &str) -> anyhow::Result<()> {
+    run_sql(url, &["CHECKPOINT"])?;
+    let started = Instant::now();
+    while run_sql(url, &[VACUUMS])? != "0" {
+        anyhow::ensure!(started.elapsed() < REST, "the database does not come to rest");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ff_store::{Clock, SystemClock};
-use flowfabric::{CancelPolicy, Family, FlowState, Ms, PublicState, Reason};
+use flowfabric::{CancelPolicy, Family, FlowState, Ms, On, PublicState, Reason};
 
 const TIMES: &str = "allowed are RFC 3339 times such as 2026-01-31T12:00:00Z and milliseconds since 1970";
 
@@ -84,6 +84,10 @@ pub fn flow_state(word: &str) -> Result<FlowState, String> {
 
 pub fn cancel_policy(word: &str) -> Result<CancelPolicy, String> {
     CancelPolicy::from_word(word).ok_or_else(|| allowed(CancelPolicy::ALL.iter().map(|it| it.word())))
+}
+
+pub fn on(word: &str) -> Result<On, String> {
+    On::from_word(word).ok_or_else(|| allowed(On::ALL.iter().map(|it| it.word())))
 }
 
 pub fn family(word: &str) -> Result<Family, String> {

@@ -15,7 +15,7 @@ use crate::child::Part;
 use crate::figures::{cpu_ms_of_family, median, rss_mib};
 use crate::ground::Kind;
 use crate::report::Report;
-use crate::scans::{Scans, analyze_while_empty};
+use crate::scans::{Scans, analyze_while_empty, come_to_rest};
 use crate::{Args, Setting};
 
 /// How many are drained in each measurement.
@@ -97,6 +97,9 @@ async fn one(
     bed.fill(waiting, mixed, |sent| progress.set_position(sent as u64)).await?;
     progress.finish_and_clear();
     bed.fabric.shutdown(Duration::from_secs(30)).await;
+    if setting.kind == Kind::Postgres && std::env::var_os("NOREST").is_none() {
+        come_to_rest(&place).await?;
+    }
     let scans = read_scans(setting, &place).await?;
     let mut rates = Vec::with_capacity(times);
     for _ in 0..times {

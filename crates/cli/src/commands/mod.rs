@@ -24,6 +24,7 @@ mod resume;
 mod revoke;
 pub mod serve;
 mod signal;
+mod signals;
 mod steps;
 pub mod store;
 mod stream;
@@ -56,6 +57,7 @@ pub enum Command {
     Flow(flow::Flow),
     Waitpoint(waitpoint::Waitpoint),
     Signal(signal::Signal),
+    Signals(signals::Signals),
     Resume(resume::Resume),
     Stream(stream::Stream),
     Steps(steps::Steps),
@@ -97,6 +99,7 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Problem> {
         Command::Flow(it) => it.run(&settings).await,
         Command::Waitpoint(it) => it.run(&settings).await,
         Command::Signal(it) => it.run(&settings).await,
+        Command::Signals(it) => it.run(&settings).await,
         Command::Resume(it) => it.run(&settings).await,
         Command::Stream(it) => it.run(&settings).await,
         Command::Steps(it) => it.run(&settings).await,

@@ -9,6 +9,7 @@ use super::fields::{At, Fields, nearest};
 use super::tree::Tree;
 
 const FLOW: &[&str] = &["kind", "namespace", "tags", "open", "defaults", "nodes"];
+const GROWTH: &[&str] = &["defaults", "nodes"];
 /// How a node runs; `defaults` may say the same for all.
 const RUNS: &[&str] = &[
     "lane",
@@ -48,14 +49,24 @@ pub fn draw(tree: &Tree, fabric: &Fabric) -> Result<Drawn, Fault> {
     let defaults = fields.get("defaults").map(|it| it.fields(RUNS)).transpose()?;
     let listed = tree.entry("nodes").map(|tree| At { tree, path: "nodes".to_owned() });
     let listed = listed.ok_or_else(|| missing("nodes", "it holds the nodes by their names"))?;
-    let nodes = draw_nodes(&flow, &listed, defaults.as_ref())?;
+    let nodes = draw_nodes(&flow, &listed, defaults.as_ref(), &[])?;
     Ok((flow, nodes))
+}
+
+/// Nodes to be added to a flow. They may wait for nodes that are `there`.
+pub fn add(tree: &Tree, flow: &Drawing, there: &[(String, Node)]) -> Result<Vec<(String, Node)>, Fault> {
+    let fields = At { tree, path: String::new() }.fields(GROWTH)?;
+    let defaults = fields.get("defaults").map(|it| it.fields(RUNS)).transpose()?;
+    let listed = tree.entry("nodes").map(|tree| At { tree, path: "nodes".to_owned() });
+    let missing = || Fault::new(tree.place, "nodes", "is missing; it holds the nodes by their names");
+    draw_nodes(flow, &listed.ok_or_else(missing)?, defaults.as_ref(), there)
 }
 
 fn draw_nodes(
     flow: &Drawing,
     listed: &At<'_>,
     defaults: Option<&Fields<'_>>,
+    there: &[(String, Node)],
 ) -> Result<Vec<(String, Node)>, Fault> {
     let allowed = [NODE, RUNS, WAITS].concat();
     let mut nodes = Vec::new();
@@ -80,7 +91,7 @@ fn draw_nodes(
                     return Err(own.fault("goes with a node that a worker runs; the nodes of a flow say it"));
                 }
                 let child = flow.child(kind);
-                draw_nodes(&child, inner, defaults)?;
+                draw_nodes(&child, inner, defaults, &[])?;
                 child.as_node()
             }
         };
@@ -88,8 +99,10 @@ fn draw_nodes(
         nodes.push((name.to_owned(), node.clone()));
         waits.push((node, fields));
     }
+    // A name in the file goes before one that is there already; the flow refuses it if it is taken.
+    let known = [nodes.as_slice(), there].concat();
     for (node, fields) in waits {
-        connect(node, &fields, &nodes)?;
+        connect(node, &fields, &known)?;
     }
     Ok(nodes)
 }

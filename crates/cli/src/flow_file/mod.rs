@@ -12,8 +12,9 @@ mod fields;
 mod tree;
 
 use std::fmt;
+use std::io::Read as _;
 
-use flowfabric::{Error, Fabric, FlowBuilder, Node};
+use flowfabric::{Error, Fabric, FlowBuilder, Growth, Node};
 
 use crate::problem::Problem;
 pub use tree::Format;
@@ -46,22 +47,76 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A flow that was read from a file.
-pub struct FlowFile {
+/// How large a file may be.
+const FILE_MAX: u64 = 64 << 20;
+
+/// Reads a file, or standard input for `-`, and says what it is called in messages.
+pub fn read(file: &str) -> Result<(String, String, Format), Problem> {
+    let cannot = |error: std::io::Error| {
+        Problem::invalid(format!("file: cannot read {file}: {error}"))
+            .hint("give the path of a YAML or JSON file, or - for standard input")
+    };
+    let source: Box<dyn std::io::Read> = match file {
+        "-" => Box::new(std::io::stdin()),
+        path => Box::new(std::fs::File::open(path).map_err(cannot)?),
+    };
+    let mut text = String::new();
+    source.take(FILE_MAX + 1).read_to_string(&mut text).map_err(cannot)?;
+    if text.len() as u64 > FILE_MAX {
+        return Err(Problem::invalid(format!("file has more than {FILE_MAX} bytes; that is too large")));
+    }
+    let format = format_of(file, &text);
+    let name = if file == "-" { "standard input" } else { file };
+    Ok((name.to_owned(), text, format))
+}
+
+/// By the end of its name; what has none is JSON if it looks like it.
+fn format_of(file: &str, text: &str) -> Format {
+    match file.rsplit_once('.').map(|(_, end)| end) {
+        Some("json") => Format::Json,
+        Some("yaml" | "yml") => Format::Yaml,
+        _ if text.trim_start().starts_with('{')
+            && serde_json::from_str::<serde_json::Value>(text).is_ok() =>
+        {
+            Format::Json
+        }
+        _ => Format::Yaml,
+    }
+}
+
+/// Something that was read from a file: a flow, or what is to be added to one.
+pub struct FlowFile<T> {
     file: String,
     tree: Tree,
-    pub flow: FlowBuilder,
+    pub flow: T,
     /// The nodes by their names, as they stand in the file.
     pub nodes: Vec<(String, Node)>,
 }
 
-impl FlowFile {
-    pub fn read(file: &str, text: &str, format: Format, fabric: &Fabric) -> Result<FlowFile, Problem> {
+impl FlowFile<FlowBuilder> {
+    pub fn new_flow(file: &str, text: &str, format: Format, fabric: &Fabric) -> Result<Self, Problem> {
         let tree = tree::parse(text, format).map_err(|fault| fault.in_file(file))?;
         let (flow, nodes) = draw::draw(&tree, fabric).map_err(|fault| fault.in_file(file))?;
         Ok(FlowFile { file: file.to_owned(), tree, flow, nodes })
     }
+}
 
+impl FlowFile<Growth> {
+    /// What is to be added to a flow whose nodes are `there`.
+    pub fn growth(
+        file: &str,
+        text: &str,
+        format: Format,
+        flow: Growth,
+        there: &[(String, Node)],
+    ) -> Result<Self, Problem> {
+        let tree = tree::parse(text, format).map_err(|fault| fault.in_file(file))?;
+        let nodes = draw::add(&tree, &flow, there).map_err(|fault| fault.in_file(file))?;
+        Ok(FlowFile { file: file.to_owned(), tree, flow, nodes })
+    }
+}
+
+impl<T> FlowFile<T> {
     /// Says where in the file it is what the flow was refused for.
     pub fn explain(&self, error: Error) -> Problem {
         let (Error::Invalid(invalid), Some(field)) = (&error, error.field()) else { return error.into() };
@@ -98,7 +153,7 @@ mod tests {
 
     async fn fault(text: &str, format: Format) -> String {
         let fabric = flowfabric::connect("memory:").await.expect("memory is always there");
-        let file = match FlowFile::read("f", text, format, &fabric) {
+        let file = match FlowFile::new_flow("f", text, format, &fabric) {
             Ok(file) => file,
             Err(problem) => return problem.message,
         };
@@ -143,7 +198,7 @@ mod tests {
             ),
             (
                 "kind: a\nnodes:\n  o.p:\n    flow:\n      x: {}\n      y: { any_of: x, let_run: true, priority: 999 }\n",
-                "f:6:50: nodes.o.p.flow.y.priority is 999; allowed are -100 to 100",
+                "f:6:48: nodes.o.p.flow.y.priority is 999; allowed are -100 to 100",
             ),
             (
                 "kind: a\nnodes:\n  o:\n    flow:\n      x: { after: y }\n      y: { after: x }\n",

@@ -10,6 +10,7 @@ on_every_store! {
     who_waits_for_a_flow_learns_how_it_ended,
     a_flow_is_drawn_while_it_runs,
     an_open_flow_ends_after_it_was_sealed,
+    an_open_flow_grows_from_files_and_edge_by_edge,
     what_is_wrong_with_a_file_is_told_by_its_place_and_nothing_is_stored,
 }
 
@@ -140,6 +141,61 @@ fn an_open_flow_ends_after_it_was_sealed(stand: &Stand) {
     assert_eq!(stand.json(["flow", "get", &id])["state"], "open");
     stand.ok(["flow", "seal", &id, "--cause", "that is all"]);
     assert_eq!(stand.run(["flow", "graph", &id, "--watch", "--timeout", "50s"]).code, 0);
+}
+
+fn an_open_flow_grows_from_files_and_edge_by_edge(stand: &Stand) {
+    stand.write(
+        "report.yaml",
+        "kind: report\nopen: true\nnodes:\n  head: {}\n  bind: { kind: step, open: true }\n",
+    );
+    let made = stand.json(["flow", "submit", "report.yaml"]);
+    let id = made["id"].as_str().unwrap();
+    let policy = |args: &[&str]| stand.run(["flow", "policy", id, "bind"].iter().chain(args).copied());
+    assert_eq!(policy(&["quorum", "--k", "2"]).out.lines().last().unwrap().split("  ").nth(1), Some("set"));
+    assert!(policy(&["quorum", "--k", "2"]).out.contains("already set"));
+    assert_eq!(policy(&["quorum"]).code, 2, "a quorum says how many");
+    assert_eq!(policy(&["any_of", "--k", "2"]).code, 2);
+
+    stand.write("more.yaml", "defaults: { kind: step }\nnodes: {}\n");
+    let said = stand.run(["flow", "grow", id, "more.yaml"]);
+    assert_eq!(
+        (said.code, said.err.contains("more.yaml:1:13: defaults has no field \"kind\"")),
+        (2, true),
+        "{said:?}"
+    );
+    stand.write(
+        "more.yaml",
+        "nodes:\n  p1: { kind: step, after: head }\n  p2: { kind: step, after: [head, nobody] }\n",
+    );
+    let said = stand.run(["flow", "grow", id, "more.yaml"]);
+    assert!(
+        said.code == 2 && said.err.contains("more.yaml:3:35: nodes.p2.after names \"nobody\""),
+        "{said:?}"
+    );
+    assert_eq!(stand.json(["flow", "get", id])["node_count"], 2, "nothing of it is stored");
+    stand.write(
+        "more.yaml",
+        "nodes:\n  p1: { kind: step, after: head }\n  p2: { kind: step, after: [head, p1] }\n",
+    );
+    let stale = stand.run(["flow", "grow", id, "more.yaml", "--expected-revision", "99"]);
+    assert_eq!(stale.code, 4, "{stale:?}");
+    let grown = stand.json(["flow", "grow", id, "more.yaml", "--actor", "ada"]);
+    assert_eq!((&grown["node_count"], &grown["edge_count"]), (&json!(4), &json!(3)));
+    let p2 = grown["nodes"]["p2"].as_str().unwrap();
+
+    for (from, more) in [("p1", &["--as", "first"][..]), (p2, &[]), ("head", &["--on", "always"])] {
+        stand.ok(["flow", "edge", id, from, "bind"].iter().chain(more).copied());
+    }
+    assert_eq!(stand.run(["flow", "edge", id, "p1", "bind"]).code, 4, "it is there");
+    assert_eq!(stand.run(["flow", "edge", id, "p1", "nobody"]).code, 3);
+    assert_eq!(stand.run(["flow", "edge", id, "p1", "bind", "--on", "failure", "--as", "x"]).code, 2);
+    let edges = stand.json(["flow", "edges", id, "bind"]);
+    let ons: Vec<&Value> = edges["edges"].as_array().unwrap().iter().map(|it| &it["on"]).collect();
+    assert_eq!(ons, ["success", "success", "always"]);
+    assert_eq!((&edges["edges"][0]["field"], &edges["edges"][1]["upstream"]), (&json!("first"), &json!(p2)));
+    let out = stand.ok(["flow", "edges", id, "head", "--out", "--limit", "2"]);
+    assert!(out.contains("pending") && out.contains("more: --after "), "{out}");
+    assert_eq!(stand.run(["flow", "edges", id, "nobody"]).code, 3);
 }
 
 fn what_is_wrong_with_a_file_is_told_by_its_place_and_nothing_is_stored(stand: &Stand) {

@@ -132,6 +132,10 @@ fn signals_are_sent_by_name_and_what_does_not_fit_is_refused(stand: &Stand) {
     let send = ["signal", &id, "--name", "paid", "--payload", "500", "--key", "transfer-1"];
     assert_eq!(stand.json(send)["effect"], "buffered");
     assert_eq!(stand.json(send)["effect"], "duplicate");
+    let kept = stand.json(["signals", &id]);
+    assert_eq!((&kept["signals"][0]["payload"], kept["signals"].as_array().unwrap().len()), (&500.into(), 1));
+    assert!(stand.ok(["signals", &id]).contains("paid"));
+    assert_eq!(stand.run(["signals", NOBODY]).code, 3);
     let large = format!("\"{}\"", "x".repeat(70_000));
     let bad: [(Vec<&str>, i32, &str); 7] = [
         (vec!["signal", &id], 2, "--name is missing"),

@@ -65,7 +65,7 @@ fn the_most_talkative_log_has_no_token_in_it() {
     let opened = served.send("POST", "/v1/tasks/waitpoint", open).json();
     let (token, waitpoint) = (opened["token"].as_str().unwrap(), opened["waitpoint"].as_str().unwrap());
     let made = served.send("POST", "/v1/tokens", json!({ "name": "ops", "role": "admin" })).json();
-    let access = made["token"].as_str().unwrap();
+    let access = made["secret"].as_str().unwrap();
 
     // As it should be used, and in places where it should not stand.
     let signal = json!({ "payload": true }).to_string();

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use ff_core::change::Changes;
+use ff_core::commands::To;
 use ff_core::execution::{Execution, How, State};
 use ff_core::stream::{Frame, Trim};
-use ff_core::suspension::{WaitpointEntry, WaitpointId};
+use ff_core::suspension::token::Claims;
+use ff_core::suspension::{Token, WaitpointEntry, WaitpointId};
 use ff_core::workspace::waitpoint_entries;
 use ff_core::{Command, ExecutionId, Rejection, Reply};
 
@@ -141,7 +143,13 @@ pub fn fits(
             });
             *execution == it.create.id && made && stood(it.fence)
         }
-        (Command::SendSignal(_), Reply::Signalled { execution, number, .. }) => {
+        (Command::SendSignal(it), Reply::Signalled { execution, number, .. }) => {
+            let partition = execution.route().partition(mirrors.len() as u16);
+            if let To::Token(token) = &it.to
+                && verified(&mirrors[partition.index()], token).is_some_and(|it| !it.good)
+            {
+                return Some(false);
+            }
             // What was acknowledged is kept for as long as its execution.
             let kept = number.is_none_or(|number| {
                 mirrors.iter().any(|mirror| mirror.signals.contains(&(*execution, number)))
@@ -159,8 +167,34 @@ pub fn fits(
     })
 }
 
+struct Verified {
+    good: bool,
+    /// Neither its waitpoint nor its key comes to an end.
+    lasts: bool,
+}
+
+/// Whether a token speaks for a waitpoint that is known; `None` if that or its key is not.
+fn verified(mirror: &Mirror, token: &Token) -> Option<Verified> {
+    let Token { key, waitpoint, .. } = token;
+    let execution = mirror.executions.get(&waitpoint.execution)?;
+    let mailbox = execution.mailbox()?;
+    let open = mailbox.waitpoint(waitpoint.number).map(|it| (it.expires_at, it.digest));
+    let closed = || mailbox.closed.iter().find(|it| it.number == waitpoint.number);
+    let (expires_at, digest) = open.or_else(|| closed().map(|it| (it.expires_at, it.digest)))?;
+    let key = mirror.signing_keys.get(key)?;
+    let claims = Claims { namespace: &execution.spec.namespace, waitpoint: *waitpoint, expires_at, digest };
+    let lasts = expires_at.is_none() && key.retires_at.is_none();
+    Some(Verified { good: claims.verify(key, token), lasts })
+}
+
 /// Whether a rejection that only these commands have was true; `None` if it is another.
-pub fn was_true(history: &History, since: Seq, command: &Command, rejection: &Rejection) -> Option<bool> {
+pub fn was_true(
+    history: &History,
+    mirror: &Mirror,
+    since: Seq,
+    command: &Command,
+    rejection: &Rejection,
+) -> Option<bool> {
     Some(match (command, rejection) {
         (Command::Resume(_), Rejection::NotSuspended { execution, state, reason }) => {
             history.was(*execution, since, |was| {
@@ -176,9 +210,14 @@ pub fn was_true(history: &History, since: Seq, command: &Command, rejection: &Re
         }
         // Through a waitpoint, the name of another one is refused while that is open.
         (Command::SendSignal(it), Rejection::Invalid(invalid)) if invalid.field == "name" => {
-            let through = matches!(it.to, ff_core::commands::To::Waitpoint(_)) && it.name.is_some();
+            let through = !matches!(it.to, To::Execution(_)) && it.name.is_some();
             through && history.was(it.to.execution(), since, |was| was.is_some())
         }
+        (Command::SendSignal(it), Rejection::TokenRefused) => match &it.to {
+            // What is good and cannot end was good when it was made.
+            To::Token(token) => !verified(mirror, token).is_some_and(|it| it.good && it.lasts),
+            _ => false,
+        },
         // Its frames were appended on top of some that were not committed in the end.
         (Command::Append(it), Rejection::FrameGap { first, expected }) => {
             it.first == *first && expected < first

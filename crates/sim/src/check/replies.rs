@@ -307,7 +307,7 @@ fn check_rejection(history: &History, mirrors: &[Mirror], asked: &Asked<'_>, rej
         ensure!(fits, "the rejection {rejection:?} of {command:?} was not true at any moment since {since}");
         return Ok(());
     }
-    let about_mail = mail::was_true(history, since, command, rejection);
+    let about_mail = mail::was_true(history, mirror, since, command, rejection);
     if let Some(fits) = about_mail.or_else(|| registry::was_true(history, since, command, rejection)) {
         ensure!(fits, "the rejection {rejection:?} of {command:?} was not true at any moment since {since}");
         return Ok(());

@@ -9,8 +9,8 @@ use ff_core::name::{FrameKind, SignalName, StepName};
 use ff_core::state::Reason;
 use ff_core::step::{StepKey, StepKind, StepPlace};
 use ff_core::stream::FrameMode;
-use ff_core::suspension::token::Secret;
-use ff_core::suspension::{Condition, Distinct, Match, OnTimeout, WaitpointId};
+use ff_core::suspension::token::{Claims, Secret};
+use ff_core::suspension::{Condition, Digest, Distinct, Match, OnTimeout, Token, WaitpointId};
 use ff_core::{Command, ExecutionId, Payload};
 
 use super::World;
@@ -59,13 +59,19 @@ impl World {
 
     fn new_waitpoint(&mut self) -> NewWaitpoint {
         let rng = &mut self.rng;
-        NewWaitpoint {
+        let mut waitpoint = NewWaitpoint {
             name: rng.maybe(7_000, |rng| name(NAMES[rng.below(3)])),
             expires_in_ms: rng.maybe(4_000, |rng| rng.range(100, 4_000)),
             distinct_sources: rng.chance(3_000),
-            approvers: rng.maybe(2_000, |_| vec!["ann".into()]).unwrap_or_default(),
-            ..NewWaitpoint::default()
+            approvers: rng.maybe(3_000, |rng| approvers(rng.below(2))).unwrap_or_default(),
+            requester: rng.maybe(2_000, |rng| SOURCES[rng.below(2)].into()),
+            digest: rng.maybe(2_000, |rng| digest(rng.below(2))),
+        };
+        // A waitpoint at which nobody may say anything is refused.
+        if waitpoint.approvers.iter().all(|it| Some(it) == waitpoint.requester.as_ref()) {
+            waitpoint.approvers.clear();
         }
+        waitpoint
     }
 
     fn suspension(&mut self, fence: Fence, step: Option<StepPlace>) -> Suspend {
@@ -73,17 +79,30 @@ impl World {
         let mailbox = mirror.executions.get(&fence.execution).and_then(|it| it.mailbox());
         let child = mailbox.and_then(|it| it.children.first().copied());
         let opened = mailbox.map_or(0, |it| it.opened);
+        let waitpoint = self.rng.maybe(5_000, |_| ()).map(|()| self.new_waitpoint());
         let rng = &mut self.rng;
         let named = |text: &str| Condition::Signal(Match::named(name(text)));
+        let at = |number| Condition::Signal(Match::waitpoint(number));
         let any = [Distinct::Signals, Distinct::Sources, Distinct::Waitpoints];
-        let condition = match (child, rng.below(8)) {
+        let condition = match (child, rng.below(11)) {
             (Some(child), 0..=3) => Condition::Child(child),
             (_, 0 | 1) => named(NAMES[rng.below(3)]),
             (_, 2) => Condition::AnyOf(vec![named("go"), named("yes")]),
             (_, 3) => Condition::AllOf(vec![named("yes"), named("no")]),
             (_, 4) => Condition::Count { n: 2, distinct: *rng.pick(&any), of: Vec::new() },
-            (_, 5) if opened > 0 => Condition::Signal(Match::waitpoint(opened)),
+            (_, 5) if opened > 0 => at(opened),
             (_, 6) => Condition::Operator,
+            (_, 7) => {
+                let of = (1..=opened + 1).map(Match::waitpoint).collect();
+                Condition::Count { n: 1 + rng.below(2) as u32, distinct: *rng.pick(&any), of }
+            }
+            (Some(child), 8) => Condition::AnyOf(vec![named("go"), Condition::Child(child)]),
+            // Four deep, as deep as they may be.
+            (_, 8 | 9) => {
+                let both = Condition::AllOf(vec![named("yes"), at(opened + 1)]);
+                let either = Condition::AnyOf(vec![both, named("no")]);
+                Condition::AllOf(vec![either, named("go")])
+            }
             _ => Condition::Time,
         };
         let timed = condition == Condition::Time || rng.chance(7_000);
@@ -91,13 +110,7 @@ impl World {
             reason: *rng.pick(&[Reason::WaitingForSignal, Reason::WaitingForApproval]),
             timeout: timed.then(|| When::In(rng.range(0, 5_000))),
             on_timeout: *rng.pick(OnTimeout::ALL),
-            waitpoints: rng
-                .maybe(5_000, |rng| NewWaitpoint {
-                    name: Some(name(NAMES[rng.below(3)])),
-                    ..NewWaitpoint::default()
-                })
-                .into_iter()
-                .collect(),
+            waitpoints: waitpoint.into_iter().collect(),
             step,
             ..Suspend::new(fence, condition)
         }
@@ -119,6 +132,29 @@ impl World {
         Append { fence, first, frames: frames.collect() }
     }
 
+    /// The token of a waitpoint that is open, under any key that is known there; now and then one that somebody has
+    /// changed.
+    fn token(&mut self, execution: ExecutionId) -> Option<Token> {
+        let mirror = &self.store.mirrors[execution.route().partition(PARTITIONS).index()];
+        let record = mirror.executions.get(&execution)?;
+        let open = &record.mailbox()?.waitpoints;
+        let keys: Vec<_> = mirror.signing_keys.values().collect();
+        if open.is_empty() || keys.is_empty() {
+            return None;
+        }
+        let (open, key) = (self.rng.pick(open), self.rng.pick(&keys));
+        let waitpoint = WaitpointId { execution, number: open.number };
+        let (namespace, expires_at, digest) = (&*record.spec.namespace, open.expires_at, open.digest);
+        let text = Claims { namespace, waitpoint, expires_at, digest }.sign(key);
+        let mut token: Token = text.reveal().parse().expect("what is signed is a token");
+        match self.rng.below(8) {
+            0 => token.waitpoint.number += 1,
+            1 => token.key += 1,
+            _ => {}
+        }
+        Some(token)
+    }
+
     /// Something a client or an operator says, if this seed is about that.
     pub(super) fn maybe_signal(&mut self, execution: ExecutionId) -> Option<Command> {
         if self.profile.mail == 0 || !self.rng.chance(self.profile.mail) {
@@ -134,10 +170,12 @@ impl World {
                 return Some(RotateKey { secret, grace_ms, if_none: false, actor, cause }.into());
             }
             2 | 3 => To::Waitpoint(WaitpointId { execution, number: rng.range(1, 3) as u32 }),
+            4..=6 => To::Token(self.token(execution)?),
             _ => To::Execution(execution),
         };
-        let named = matches!(to, To::Execution(_));
+        let (rng, named) = (&mut self.rng, matches!(to, To::Execution(_)));
         let signal = SendSignal {
+            digest: rng.maybe(2_000, |rng| digest(rng.below(2))),
             name: (named || rng.chance(3_000)).then(|| name(NAMES[rng.below(3)])),
             source: rng.maybe(6_000, |rng| SOURCES[rng.below(2)].into()),
             key: rng.maybe(4_000, |rng| format!("s{}", rng.below(4)).into_boxed_str()),
@@ -145,6 +183,14 @@ impl World {
         };
         Some(signal.into())
     }
+}
+
+fn approvers(which: usize) -> Vec<Box<str>> {
+    SOURCES[which..].iter().map(|it| Box::from(*it)).collect()
+}
+
+fn digest(which: usize) -> Digest {
+    Digest([which as u8; 32])
 }
 
 fn step_at(text: &str, number: u32) -> StepPlace {

@@ -1,20 +1,24 @@
 //! `flowfabric flow`
 
 mod cancel;
+mod edge;
+mod edges;
 mod get;
 mod graph;
+mod grow;
 mod list;
+mod policy;
 mod seal;
 mod submit;
 mod tag;
 
 use clap::{Args, Subcommand};
-use flowfabric::{FlowId, FlowState};
+use flowfabric::{ExecutionId, FlowId, FlowRun, FlowState};
 
 use crate::problem::{Exit, Problem};
 use crate::settings::Settings;
 
-/// Submit, look at, draw and cancel flows: graphs of executions
+/// Submit, look at, draw, grow and cancel flows: graphs of executions
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   flowfabric flow submit trip.yaml --wait
@@ -34,6 +38,10 @@ enum What {
     Graph(graph::Graph),
     List(list::List),
     Cancel(cancel::Cancel),
+    Grow(grow::Grow),
+    Edge(edge::Edge),
+    Edges(edges::Edges),
+    Policy(policy::Policy),
     Seal(seal::Seal),
     Tag(tag::Tag),
 }
@@ -46,9 +54,21 @@ impl Flow {
             What::Graph(it) => it.run(settings).await,
             What::List(it) => it.run(settings).await,
             What::Cancel(it) => it.run(settings).await,
+            What::Grow(it) => it.run(settings).await,
+            What::Edge(it) => it.run(settings).await,
+            What::Edges(it) => it.run(settings).await,
+            What::Policy(it) => it.run(settings).await,
             What::Seal(it) => it.run(settings).await,
             What::Tag(it) => it.run(settings).await,
         }
+    }
+}
+
+/// A node of a flow, by its id or its name.
+async fn member(run: &FlowRun, text: &str) -> Result<ExecutionId, Problem> {
+    match text.parse() {
+        Ok(id) => Ok(id),
+        Err(_) => Ok(run.named(text).await?.id()),
     }
 }
 

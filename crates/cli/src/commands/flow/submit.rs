@@ -1,6 +1,5 @@
 //! `flowfabric flow submit`
 
-use std::io::Read;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,14 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::super::watch::sleep;
 use super::late;
-use crate::flow_file::{FlowFile, Format};
+use crate::flow_file::{self, FlowFile, Format};
 use crate::problem::{Exit, Problem};
 use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
 use crate::{flow_view, parse, view};
-
-/// How large a file may be.
-const FILE_MAX: u64 = 64 << 20;
 
 /// Submit a flow from a YAML or JSON file; prints its id
 #[derive(Args, Debug)]
@@ -52,45 +48,20 @@ pub struct Submit {
 
 impl Submit {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
-        let text = self.read()?;
+        let read = flow_file::read(&self.file)?;
         session::with(settings, Open::OrCreate, Patience::Short, |fabric| {
-            self.submit(fabric, text, settings.json)
+            self.submit(fabric, read, settings.json)
         })
         .await
     }
 
-    fn read(&self) -> Result<String, Problem> {
-        let cannot = |error: std::io::Error| {
-            Problem::invalid(format!("file: cannot read {}: {error}", self.file))
-                .hint("give the path of a YAML or JSON file, or - for standard input")
-        };
-        let source: Box<dyn Read> = match self.file.as_str() {
-            "-" => Box::new(std::io::stdin()),
-            path => Box::new(std::fs::File::open(path).map_err(cannot)?),
-        };
-        let mut text = String::new();
-        source.take(FILE_MAX + 1).read_to_string(&mut text).map_err(cannot)?;
-        if text.len() as u64 > FILE_MAX {
-            return Err(Problem::invalid(format!("file has more than {FILE_MAX} bytes; that is too large")));
-        }
-        Ok(text)
-    }
-
-    /// By the end of its name; what has none is JSON if it looks like it.
-    fn format(&self, text: &str) -> Format {
-        match self.file.rsplit_once('.').map(|(_, end)| end) {
-            Some("json") => Format::Json,
-            Some("yaml" | "yml") => Format::Yaml,
-            _ if text.trim_start().starts_with('{') && serde_json::from_str::<Value>(text).is_ok() => {
-                Format::Json
-            }
-            _ => Format::Yaml,
-        }
-    }
-
-    async fn submit(self, fabric: Fabric, text: String, json: bool) -> Result<(), Problem> {
-        let name = if self.file == "-" { "standard input" } else { &self.file };
-        let mut file = FlowFile::read(name, &text, self.format(&text), &fabric)?;
+    async fn submit(
+        self,
+        fabric: Fabric,
+        (name, text, format): (String, String, Format),
+        json: bool,
+    ) -> Result<(), Problem> {
+        let mut file = FlowFile::new_flow(&name, &text, format, &fabric)?;
         for (key, value) in &self.tag {
             file.flow = file.flow.tag(key, value);
         }
