@@ -63,14 +63,14 @@ impl Cluster {
     }
 
     fn start_on_a_free_port(&mut self) -> Result<(), Error> {
-        let original = self.read_configuration()?;
+        let (original, version) = (self.read_configuration()?, self.binaries.version()?);
         let mut tries = 0;
         loop {
             tries += 1;
             self.port = port::free()?;
             let lines = {
                 let keeper = self.keeper();
-                self.settings.lines(self.port, keeper.folder())
+                self.settings.lines(self.port, keeper.folder(), &version)
             };
             self.keeper().write("data/postgresql.conf", &(original.clone() + "\n" + &lines))?;
             match self.start_again() {

@@ -23,7 +23,8 @@ impl Settings {
         Settings::default()
     }
 
-    /// For benchmarks and for tests of the server's loss of power: what a careful operator would run.
+    /// For benchmarks and for tests of the server's loss of power: what a careful operator would run, with the
+    /// settings that docs/postgres.md recommends.
     #[must_use]
     pub fn durable() -> Settings {
         Settings { durable: true, extra: Vec::new() }
@@ -37,9 +38,16 @@ impl Settings {
     }
 
     /// The lines for `postgresql.conf`; of two lines with one name the later one counts.
-    pub(crate) fn lines(&self, port: u16, socket_folder: &Path) -> String {
+    pub(crate) fn lines(&self, port: u16, socket_folder: &Path, version: &str) -> String {
         let (port, socket_folder) = (port.to_string(), socket_folder.display().to_string());
         let flush = if self.durable { "on" } else { "off" };
+        let major = version.split('.').next().and_then(|it| it.parse().ok()).unwrap_or(0_u32);
+        let compression = match self.durable {
+            // Older ones have one method only.
+            true if major < 15 => "on",
+            true => "lz4",
+            false => "off",
+        };
         let ours = [
             ("listen_addresses", "127.0.0.1"),
             ("port", &port),
@@ -47,6 +55,7 @@ impl Settings {
             ("fsync", flush),
             ("synchronous_commit", flush),
             ("full_page_writes", flush),
+            ("wal_compression", compression),
             ("max_connections", "300"),
             ("shared_buffers", "256MB"),
             ("max_wal_size", "2GB"),
@@ -72,9 +81,15 @@ mod tests {
 
     #[test]
     fn what_the_caller_sets_comes_last_and_is_quoted() {
-        let lines =
-            Settings::durable().with("fsync", "off").with("cluster_name", "it's").lines(1, Path::new("/s"));
+        let lines = Settings::durable().with("fsync", "off").with("cluster_name", "it's").lines(
+            1,
+            Path::new("/s"),
+            "15.1",
+        );
         assert!(lines.find("fsync = 'on'").unwrap() < lines.find("fsync = 'off'").unwrap());
+        assert!(lines.contains("wal_compression = 'lz4'"), "{lines}");
+        let older = Settings::durable().lines(1, Path::new("/s"), "14.9");
+        assert!(older.contains("wal_compression = 'on'"), "{older}");
         assert!(lines.ends_with("cluster_name = 'it''s'\n"), "{lines}");
     }
 }

@@ -97,7 +97,7 @@ async fn one(
     bed.fill(waiting, mixed, |sent| progress.set_position(sent as u64)).await?;
     progress.finish_and_clear();
     bed.fabric.shutdown(Duration::from_secs(30)).await;
-    if setting.kind == Kind::Postgres && std::env::var_os("NOREST").is_none() {
+    if setting.kind == Kind::Postgres {
         come_to_rest(&place).await?;
     }
     let scans = read_scans(setting, &place).await?;
