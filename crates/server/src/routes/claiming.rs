@@ -44,7 +44,7 @@ pub async fn claim(
         }
     };
     let wait = app.patience("wait_ms", it.wait_ms.map_or(0, |it| it.0))?;
-    app.check_worker(&caller, id).await?;
+    Box::pin(app.check_worker(&caller, id)).await?;
     let poll = Arc::new(narrowed(it.poll(id)?, &caller)?);
     let Some(number) = it.poll else {
         let tasks = claimed(&app, poll, max, wait).await?;
