@@ -98,7 +98,9 @@ impl Graph {
     /// Members that wait for their time, and are cancelled with their flow.
     fn waiting(engine: &Engine, now: Ms, flow: FlowId) -> Graph {
         let mut graph = Graph::empty(flow);
-        (0..WIDTH).for_each(|_| drop(graph.add(engine, now, GOOD, PublicState::Cancelled)));
+        for _ in 0..WIDTH {
+            graph.add(engine, now, GOOD, PublicState::Cancelled);
+        }
         for node in &mut graph.nodes {
             (node.open, node.create.start) = (false, Some(When::In(3_600_000)));
         }
