@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn what_needs_each_other_comes_together_and_after_what_it_needs() {
-        let cases: [(&[&[usize]], &[&[usize]]); 5] = [
+        type Groups = &'static [&'static [usize]];
+        let cases: [(Groups, Groups); 5] = [
             (&[], &[]),
             (&[&[], &[], &[]], &[&[0], &[1], &[2]]),
             (&[&[1], &[2], &[]], &[&[2], &[1], &[0]]),
