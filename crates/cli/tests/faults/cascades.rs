@@ -32,7 +32,7 @@ const WIDTH: usize = 400;
 const EDGES_PER_COMMIT: usize = 4;
 /// How often somebody is killed before the rest is left in peace.
 const KILLS: usize = 12;
-const PATIENCE: Duration = Duration::from_secs(50);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const GOOD: &str = "good";
 const BAD: &str = "bad";

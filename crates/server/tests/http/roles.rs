@@ -244,7 +244,7 @@ async fn a_token_that_has_expired_is_not_good() {
         role: Role::Admin,
         namespaces: vec![],
         see_payloads: true,
-        expires_in_ms: Some(1_500),
+        expires_in_ms: Some(5_000),
         actor: "test".into(),
         cause: "".into(),
     };
