@@ -19,15 +19,28 @@ pub struct By {
     /// Why; kept with the event
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub cause: String,
+    #[command(flatten)]
+    pub who: Who,
+}
+
+/// Who does it, where no cause is kept.
+#[derive(Args, Debug, Clone)]
+pub struct Who {
     /// Who does it; kept with the event [default: the user's name]
     #[arg(long, value_name = "NAME")]
     pub actor: Option<String>,
 }
 
-impl By {
-    pub fn actor(&self) -> String {
+impl Who {
+    pub fn name(&self) -> String {
         let user = || std::env::var("USER").ok().filter(|name| !name.is_empty());
         self.actor.clone().or_else(user).unwrap_or_else(|| "cli".to_owned())
+    }
+}
+
+impl By {
+    pub fn actor(&self) -> String {
+        self.who.name()
     }
 
     pub fn apply<T>(&self, operation: Operation<T>) -> Operation<T> {

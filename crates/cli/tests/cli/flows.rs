@@ -196,6 +196,8 @@ fn an_open_flow_grows_from_files_and_edge_by_edge(stand: &Stand) {
     let out = stand.ok(["flow", "edges", id, "head", "--out", "--limit", "2"]);
     assert!(out.contains("pending") && out.contains("more: --after "), "{out}");
     assert_eq!(stand.run(["flow", "edges", id, "nobody"]).code, 3);
+    assert_eq!(stand.run(["flow", "edges", id, "head", "--limit", "0"]).code, 2);
+    assert_eq!(stand.run(["flow", "edge", id, "p1", "bind", "--cause", "why"]).code, 2, "no cause is kept");
 }
 
 fn what_is_wrong_with_a_file_is_told_by_its_place_and_nothing_is_stored(stand: &Stand) {

@@ -3,7 +3,7 @@
 use clap::Args;
 use flowfabric::{FlowId, On, Upstream};
 
-use super::super::operate::By;
+use super::super::operate::Who;
 use super::member;
 use crate::problem::Problem;
 use crate::session::{self, Open, Patience};
@@ -37,14 +37,14 @@ pub struct Edge {
     #[arg(long, value_name = "NUMBER")]
     expected_revision: Option<u64>,
     #[command(flatten)]
-    by: By,
+    who: Who,
 }
 
 impl Edge {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
         session::with(settings, Open::Existing, Patience::Short, async |fabric| {
             let run = fabric.flow_run(self.id);
-            let mut growth = run.grow().actor(&self.by.actor());
+            let mut growth = run.grow().actor(&self.who.name());
             if let Some(revision) = self.expected_revision {
                 growth = growth.expected_revision(revision);
             }

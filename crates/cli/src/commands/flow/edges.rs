@@ -27,7 +27,8 @@ pub struct Edges {
     out: bool,
     /// How many at most
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
-    limit: usize,
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
     /// Only edges after this number
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     after: u64,
@@ -39,7 +40,7 @@ impl Edges {
             let run = fabric.flow_run(self.id);
             let node = member(&run, &self.node).await?;
             let direction = if self.out { Direction::Out } else { Direction::In };
-            let page = run.edges(node, direction, self.after, self.limit.clamp(1, 10_000)).await?;
+            let page = run.edges(node, direction, self.after, self.limit as usize).await?;
             if settings.json {
                 let edges: Vec<Value> = page.edges.iter().map(|it| flow_view::edge_value(it)).collect();
                 return view::document(&json!({ "node": node, "edges": edges, "next_after": page.next }));

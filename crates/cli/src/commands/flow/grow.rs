@@ -4,7 +4,7 @@ use clap::Args;
 use flowfabric::{Fabric, FlowId, FlowRun};
 use serde_json::{Map, Value, json};
 
-use super::super::operate::By;
+use super::super::operate::Who;
 use crate::flow_file::{self, FlowFile, Format};
 use crate::problem::Problem;
 use crate::session::{self, Open, Patience};
@@ -14,7 +14,7 @@ use crate::{flow_view, view};
 /// How many members are asked for at once.
 const PAGE: usize = 1_000;
 
-/// Add nodes from a YAML or JSON file to an open flow; all of them or none
+/// Add nodes from a YAML or JSON file to an open flow
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   flowfabric flow grow 0197f3a2-6f3e-7c41-9b1d-0242ac120002 more.yaml
@@ -22,7 +22,8 @@ const PAGE: usize = 1_000;
 
 The file has nodes, and defaults for them, as that of `flow submit`. They may wait for nodes of the flow by name:
   nodes:
-    invoice: { after: pay, input: { copies: 2 } }")]
+    invoice: { after: pay, input: { copies: 2 } }
+Up to 1,000 nodes and edges are stored whole or not at all; more go in parts, upstreams first.")]
 pub struct Grow {
     #[arg(value_name = "ID")]
     id: FlowId,
@@ -33,7 +34,7 @@ pub struct Grow {
     #[arg(long, value_name = "NUMBER")]
     expected_revision: Option<u64>,
     #[command(flatten)]
-    by: By,
+    who: Who,
 }
 
 impl Grow {
@@ -52,7 +53,7 @@ impl Grow {
         json: bool,
     ) -> Result<(), Problem> {
         let run = fabric.flow_run(self.id);
-        let mut growth = run.grow().actor(&self.by.actor());
+        let mut growth = run.grow().actor(&self.who.name());
         if let Some(revision) = self.expected_revision {
             growth = growth.expected_revision(revision);
         }
