@@ -1,8 +1,9 @@
 //! Clients that call any server: each submit, each claim and each batch of endings goes to one drawn at random.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use ff_core::ExecutionId;
 use ff_core::execution::Fence;
@@ -22,6 +23,8 @@ pub struct Clients {
     draws: AtomicU64,
     /// The caller of an execution and its ending meet here, whichever comes first.
     meetings: Mutex<HashMap<ExecutionId, Meeting>>,
+    /// How long calls took, by what was called.
+    pub took: Mutex<BTreeMap<&'static str, Vec<Duration>>>,
 }
 
 #[derive(Debug)]
@@ -36,13 +39,16 @@ impl Clients {
         for port in ports {
             lines.push(Line::connect(*port).await?);
         }
-        let (draws, meetings) = (AtomicU64::new(0), Mutex::default());
-        Ok(Arc::new(Clients { lines, draws, meetings }))
+        Ok(Arc::new(Clients { lines, draws: AtomicU64::new(0), meetings: Mutex::default(), took: Mutex::default() }))
     }
 
     async fn call_any(&self, call: Call) -> anyhow::Result<Answer> {
         let drawn = scatter(self.draws.fetch_add(1, Ordering::Relaxed)) % self.lines.len() as u64;
-        match self.lines[drawn as usize].call(call).await? {
+        let (word, asked) = (call.word(), Instant::now());
+        let answer = self.lines[drawn as usize].call(call).await?;
+        let mut took = self.took.lock().unwrap_or_else(PoisonError::into_inner);
+        took.entry(word).or_default().push(asked.elapsed());
+        match answer {
             Answer::Failed(why) => anyhow::bail!("a server said: {why}"),
             answer => Ok(answer),
         }

@@ -17,6 +17,17 @@ pub enum Call {
     Complete(Vec<Fence>),
 }
 
+impl Call {
+    pub fn word(&self) -> &'static str {
+        match self {
+            Call::Submit => "submit",
+            Call::Register => "register",
+            Call::Claim { .. } => "claim",
+            Call::Complete(_) => "complete",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     Submitted(ExecutionId),

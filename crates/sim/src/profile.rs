@@ -64,6 +64,8 @@ pub struct Profile {
     pub mail: Rate,
     /// Everybody commits to one partition, as fast as they can, and nothing fails.
     pub contest: bool,
+    /// Servers know of each other, leave each other's partitions alone for a while, and send fewer, larger batches.
+    pub acquainted: bool,
 }
 
 impl Profile {
@@ -142,6 +144,8 @@ impl Profile {
             flow_ms: None,
             mail: 0,
             contest: false,
+            // From a copy, so that everything else about a seed stays as it is.
+            acquainted: rng.clone().chance(5_000),
         }
     }
 

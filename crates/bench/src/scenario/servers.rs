@@ -2,6 +2,8 @@
 //!
 //! In `servers` each process submits to itself and runs its own work; in `servers-mixed` clients call any of them.
 
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -34,6 +36,8 @@ struct Seen {
     latencies: Vec<Duration>,
     ended: usize,
     cost: Cost,
+    /// The middle of how long calls took, by what was called.
+    calls: BTreeMap<&'static str, f64>,
 }
 
 /// What a loading child has to tell.
@@ -65,6 +69,9 @@ pub async fn run(args: &Args, setting: &Setting, manner: Manner) -> anyhow::Resu
     report.more.insert("two of one".to_owned(), medians[1] / medians[0].max(1e-9));
     report.more.insert("four of one".to_owned(), medians[2] / medians[0].max(1e-9));
     report.more.insert("callers".to_owned(), CALLERS as f64);
+    for (word, ms) in &last.calls {
+        report.more.insert(format!("{word} with 4, p50 ms"), *ms);
+    }
     last.latencies.sort();
     report.p50_ms = percentile_ms(&last.latencies, 0.5);
     report.p99_ms = percentile_ms(&last.latencies, 0.99);
@@ -184,7 +191,12 @@ async fn mixed(args: &Args, url: &str, servers: usize) -> anyhow::Result<Seen> {
         latencies: loaded.latencies(),
         ended: loaded.ended,
         cost: Cost::default(),
+        calls: BTreeMap::new(),
     };
+    for (word, mut took) in std::mem::take(&mut *clients.took.lock().unwrap_or_else(PoisonError::into_inner)) {
+        took.sort();
+        seen.calls.insert(word, percentile_ms(&took, 0.5).unwrap_or_default());
+    }
     for child in children {
         seen.cost.add(&child.end::<Cost>().await?);
     }

@@ -18,6 +18,12 @@ impl Driver {
     pub(super) fn done(&mut self, done: Done) {
         let at = self.at();
         match done {
+            Done::Committed { inputs, took } => {
+                self.gathering.took = Some(took);
+                for input in inputs {
+                    self.machine.accept(at, input);
+                }
+            }
             Done::Inputs(inputs) => {
                 for input in inputs {
                     if let Input::Loaded { result: Ok(loaded), .. } = &input {

@@ -6,6 +6,7 @@
 mod answers;
 mod errands;
 mod flow_waits;
+mod gathering;
 mod outputs;
 mod requests;
 mod stopping;
@@ -187,6 +188,7 @@ struct Group {
 /// Something the store has answered.
 enum Done {
     Inputs(Vec<Input>),
+    Committed { inputs: Vec<Input>, took: Duration },
     Prefetched(Vec<(ExecutionId, Payload)>),
     Tasks { answer: Answered<Vec<Task>>, tasks: Result<Vec<Task>, (StoreError, Vec<Arc<Execution>>)> },
     Looked { execution: ExecutionId, ended: Result<Looked, StoreError> },
@@ -239,6 +241,7 @@ pub(crate) struct Driver {
     /// Whether a sign of life is under way.
     beating: bool,
     errands: errands::Errands,
+    gathering: gathering::Gathering,
     shutdown: Option<(Ms, Vec<oneshot::Sender<ShutdownReport>>)>,
     /// What was left when it was over.
     report: ShutdownReport,
@@ -286,6 +289,7 @@ impl Driver {
             gone_asked: false,
             beating: false,
             errands: errands::Errands::default(),
+            gathering: gathering::Gathering::default(),
             shutdown: None,
             report: ShutdownReport::default(),
         }
@@ -309,10 +313,11 @@ impl Driver {
     pub async fn run(mut self) {
         loop {
             self.wait().await;
+            self.gather();
             let at = self.at();
             self.look_around(at);
             self.machine.turn(at);
-            self.carry_out(at);
+            self.carry_out();
             self.exchange(at);
             if self.is_over(at) {
                 // Whoever asked may close the store as soon as it is answered.

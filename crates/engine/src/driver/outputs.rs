@@ -19,7 +19,7 @@ use crate::machine::{Input, News, Output, Ticket};
 use super::{Answered, Done, Driver, Ended, Group, LIVE_MAX, RECENT_MAX, Task, Waiter};
 
 impl Driver {
-    pub(super) fn carry_out(&mut self, _at: Ms) {
+    pub(super) fn carry_out(&mut self) {
         for output in self.machine.take_outputs() {
             let store = self.store.clone();
             match output {
@@ -72,10 +72,11 @@ impl Driver {
                 let asked = Instant::now();
                 let named: Vec<_> = commits.iter().map(|commit| (commit.partition, commit.id)).collect();
                 let outcomes = store.commit(commits).await;
-                shared.meters.store_commit.add(asked.elapsed());
+                let took = asked.elapsed();
+                shared.meters.store_commit.add(took);
                 let inputs = named.into_iter().zip(outcomes);
                 let committed = |((partition, id), outcome)| Input::Committed { partition, id, outcome };
-                Done::Inputs(inputs.map(committed).collect())
+                Done::Committed { inputs: inputs.map(committed).collect(), took }
             }));
         }
     }
@@ -95,7 +96,10 @@ impl Driver {
             self.recent.remove(&execution.id);
         }
         match slot {
-            Waiter::One(answer) => drop(answer.send(result)),
+            Waiter::One(answer) => {
+                self.gathering.answered += 1;
+                let _ = answer.send(result);
+            }
             Waiter::Part { group, index } => {
                 let Some(it) = self.groups.get_mut(&group) else { return };
                 it.results[index] = Some(result);
@@ -103,6 +107,7 @@ impl Driver {
                 if it.left == 0
                     && let Some(Group { results, answer, .. }) = self.groups.remove(&group)
                 {
+                    self.gathering.answered += 1;
                     let _ = answer.send(results.into_iter().flatten().collect());
                 }
             }

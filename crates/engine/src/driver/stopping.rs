@@ -30,7 +30,7 @@ impl Driver {
             return false;
         }
         let abandoned = self.machine.abandon();
-        self.carry_out(at);
+        self.carry_out();
         let unanswered = if in_flight == 0 { 0 } else { self.slots.len() };
         self.report = ShutdownReport { abandoned, unanswered };
         for (_, slot) in self.slots.drain() {

@@ -340,8 +340,8 @@ impl Machine {
         if self.gives_errands {
             self.errands.set_servers(server, alive, partitions);
         }
-        let ranks = affinity::ranks(server, alive, partitions);
-        self.runners.iter_mut().zip(ranks).for_each(|(runner, rank)| runner.set_rank(rank));
+        let (ranks, is_alone) = (affinity::ranks(server, alive, partitions), alive.len() < 2);
+        self.runners.iter_mut().zip(ranks).for_each(|(runner, rank)| runner.set_rank(rank, is_alone));
     }
 
     /// Whether what is known of a partition may be older than what the last status has told.

@@ -59,11 +59,16 @@ impl World {
     pub(super) fn server_starts(&mut self, server: usize) -> Check {
         let seed = self.rng.draw();
         let (limits, config) = (self.profile.limits.clone(), self.profile.machine.clone());
+        let names: Vec<String> = (0..self.servers.len()).map(|n| format!("server-{n}")).collect();
         let it = &mut self.servers[server];
         if it.machine.is_some() {
             return Ok(());
         }
-        it.machine = Some(Machine::new(PARTITIONS, limits, config, seed));
+        let mut machine = Machine::new(PARTITIONS, limits, config, seed);
+        if self.profile.acquainted {
+            machine.set_servers(&names[server], &names);
+        }
+        it.machine = Some(machine);
         it.turn_at = None;
         let life = it.life;
         trace!(self, "server {server} starts, life {life}");

@@ -53,7 +53,7 @@ impl Runner {
             }
             Phase::Serving => {
                 self.give_up(at, outputs);
-                if self.in_flight.len() < self.config.pipeline {
+                if self.may_send() {
                     self.decide_batch(at, offset_ms, polls, outputs, commits);
                 }
             }
@@ -63,6 +63,14 @@ impl Runner {
             }
             Phase::TakingTurn | Phase::Reading | Phase::Resolving { .. } => self.give_up(at, outputs),
         }
+    }
+
+    /// Whether a batch may follow those that are on their way. Where several servers share the store, each commit costs
+    /// all of them: there one follows another only if it is no smaller.
+    pub(super) fn may_send(&self) -> bool {
+        let Some(last) = self.in_flight.back() else { return true };
+        self.in_flight.len() < self.config.pipeline
+            && (self.is_alone || self.queue.len() >= last.decided.len())
     }
 
     /// Reads what is missing for decisions: what others have changed, or everything.

@@ -109,6 +109,8 @@ pub(super) struct Runner {
     contest: Contest,
     /// How many living servers come before this one here.
     rank: u32,
+    /// Whether no other server lives.
+    is_alone: bool,
     /// Claims of this server were committed here, and nobody else was seen to claim since: nobody is in the way.
     undisturbed: bool,
     /// Since when there is work here that was left to those who come before, without any of them taking some.
@@ -174,6 +176,7 @@ impl Runner {
             inbox: inbox::Inbox::default(),
             contest: Contest::default(),
             rank: 0,
+            is_alone: true,
             undisturbed: false,
             left_since: None,
             disputed_until: Ms::MIN,
@@ -209,7 +212,7 @@ impl Runner {
     pub(super) fn next_work(&self, at: Ms, offset_ms: Ms) -> Option<Ms> {
         match self.phase {
             // Nothing is decided before the store answers, whatever is due.
-            Phase::Serving if self.in_flight.len() >= self.config.pipeline => None,
+            Phase::Serving if !self.may_send() => None,
             Phase::Serving => {
                 let now = self.now(at, offset_ms);
                 let entries = self.ws.agenda().iter().map(|(key, _)| key);

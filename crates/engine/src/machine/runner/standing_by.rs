@@ -14,8 +14,8 @@ const PATIENCE_WITH_BUSY_MS: Ms = 200;
 const RANKS_MAX: u32 = 4;
 
 impl Runner {
-    pub fn set_rank(&mut self, rank: u32) {
-        self.rank = rank;
+    pub fn set_rank(&mut self, rank: u32, is_alone: bool) {
+        (self.rank, self.is_alone) = (rank, is_alone);
     }
 
     /// Whether this server comes first here.
