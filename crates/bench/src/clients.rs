@@ -39,7 +39,12 @@ impl Clients {
         for port in ports {
             lines.push(Line::connect(*port).await?);
         }
-        Ok(Arc::new(Clients { lines, draws: AtomicU64::new(0), meetings: Mutex::default(), took: Mutex::default() }))
+        Ok(Arc::new(Clients {
+            lines,
+            draws: AtomicU64::new(0),
+            meetings: Mutex::default(),
+            took: Mutex::default(),
+        }))
     }
 
     async fn call_any(&self, call: Call) -> anyhow::Result<Answer> {

@@ -64,6 +64,8 @@ struct Inner {
     /// Answers `status` alone, so that no long question delays it.
     pulse: Arc<Link>,
     seen: Mutex<Seen>,
+    /// Whether other servers write here too.
+    shared: Arc<AtomicBool>,
     counters: Arc<Counters>,
     closed: AtomicBool,
 }
@@ -91,11 +93,11 @@ impl PostgresStore {
             }
         };
         let link = || Arc::new(Link::new(place.clone()));
-        let counters = Arc::new(Counters::default());
+        let (counters, shared) = (Arc::new(Counters::default()), Arc::new(AtomicBool::new(false)));
         let mut writers = Vec::new();
         for _ in 0..options.writers.max(1) {
             let (sender, jobs) = mpsc::unbounded_channel();
-            handle.spawn(writer::run(link(), jobs, options.clock.clone(), counters.clone()));
+            handle.spawn(writer::run(link(), jobs, options.clock.clone(), counters.clone(), shared.clone()));
             writers.push(sender);
         }
         let inner = Inner {
@@ -106,6 +108,7 @@ impl PostgresStore {
             next_reader: AtomicUsize::new(0),
             pulse: link(),
             seen: Mutex::new(Seen::nothing(identity.partitions)),
+            shared,
             counters,
             closed: AtomicBool::new(false),
             place,
@@ -466,14 +469,15 @@ impl Store for PostgresStore {
     }
 
     fn beat(&self, server: String) -> Soon<'_, Result<Vec<String>, StoreError>> {
-        let (now, server) = (self.now(), Arc::new(server));
+        let (now, server, shared) = (self.now(), Arc::new(server), self.inner.shared.clone());
         self.ask_on(self.inner.pulse.clone(), move |client| {
-            let server = server.clone();
+            let (server, shared) = (server.clone(), shared.clone());
             async move {
                 let params: [Param<'_>; 3] =
                     [(&now, Type::INT8), (&*server, Type::TEXT), (&SILENCE_MS, Type::INT8)];
                 let rows =
                     client.query_typed("SELECT name FROM flowfabric.beat_1($1, $2, $3)", &params).await?;
+                shared.store(rows.len() > 1, Ordering::Relaxed);
                 rows.iter().map(|row| column(row, 0)).collect()
             }
         })

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 
 use ff_core::Ms;
@@ -35,6 +35,8 @@ static CALL_WITH_REGISTRY: LazyLock<String> = LazyLock::new(|| {
 /// How many calls are on their way on one connection at once: the server has the next one at hand when it has done
 /// one.
 const AHEAD: usize = 2;
+/// And where other servers write too: their calls are at hand, and each call that is not made leaves them room.
+const AHEAD_SHARED: usize = 1;
 /// A call of so many records takes no more.
 const ROWS_MAX: usize = 4_096;
 
@@ -108,12 +110,14 @@ pub(crate) async fn run(
     mut jobs: mpsc::UnboundedReceiver<Job>,
     clock: Option<Arc<dyn Clock>>,
     counters: Arc<Counters>,
+    shared: Arc<AtomicBool>,
 ) {
     let mut in_flight: FuturesUnordered<InFlight> = FuturesUnordered::new();
     let mut waiting: VecDeque<Job> = VecDeque::new();
     let mut open = true;
     while open || !waiting.is_empty() || !in_flight.is_empty() {
-        if in_flight.len() < AHEAD && !waiting.is_empty() {
+        let ahead = if shared.load(Ordering::Relaxed) { AHEAD_SHARED } else { AHEAD };
+        if in_flight.len() < ahead && !waiting.is_empty() {
             let mut call = Call::default();
             while let Some(job) = waiting.pop_front_if(|job| call.takes(job)) {
                 call.add(job);

@@ -193,7 +193,8 @@ async fn mixed(args: &Args, url: &str, servers: usize) -> anyhow::Result<Seen> {
         cost: Cost::default(),
         calls: BTreeMap::new(),
     };
-    for (word, mut took) in std::mem::take(&mut *clients.took.lock().unwrap_or_else(PoisonError::into_inner)) {
+    for (word, mut took) in std::mem::take(&mut *clients.took.lock().unwrap_or_else(PoisonError::into_inner))
+    {
         took.sort();
         seen.calls.insert(word, percentile_ms(&took, 0.5).unwrap_or_default());
     }
