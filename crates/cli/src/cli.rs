@@ -1,6 +1,6 @@
 //! What the command line accepts.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
 
 use crate::commands::Command;
-use crate::parse;
 use crate::problem::Problem;
+use crate::{file, parse};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -26,8 +26,8 @@ Examples:
 
 Settings: a flag wins over the environment, that over flowfabric.toml in the working folder, that over the
 default. Every option has a name in the environment: --store is FLOWFABRIC_STORE, and --lane of submit is
-FLOWFABRIC_SUBMIT_LANE. Keys of flowfabric.toml: store, server, token, json, log, log_format,
-patience, and a table [limits].
+FLOWFABRIC_SUBMIT_LANE. Keys of flowfabric.toml: store, server, token, ca_file, json, log, log_format,
+patience, a table [limits], and a table for each command: [serve] with listen = \"127.0.0.1:7400\".
 
 Exit codes:
   0    done
@@ -59,6 +59,9 @@ pub struct Global {
     /// The server to use instead of a store, such as http://127.0.0.1:7400; its token is in FLOWFABRIC_TOKEN
     #[arg(long, global = true, value_name = "URL", conflicts_with = "store")]
     pub server: Option<String>,
+    /// Authorities that the certificate of an https server is checked with beside those of the machine, as a PEM file
+    #[arg(long, global = true, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
     /// Print JSON: one document, or one line each for streams
     #[arg(long, global = true)]
     pub json: bool,
@@ -102,14 +105,20 @@ fn with_environment(arg: clap::Arg, prefix: &str) -> clap::Arg {
 
 /// Reads the command line; whether errors are to be JSON; or the exit code after help or a complaint.
 pub fn read() -> Result<(Cli, bool), ExitCode> {
-    let asked = || std::env::args_os().any(|arg| arg == OsStr::new("--json"));
-    let cli = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let mut args: Vec<OsString> = std::env::args_os().collect();
+    let asked = args.iter().any(|arg| arg == OsStr::new("--json"));
+    let command = command();
+    let added = file::options(&args, &command).map_err(|problem| problem.report(asked))?;
+    // What follows is not for this program.
+    let end = args.iter().position(|arg| arg == OsStr::new("--")).unwrap_or(args.len());
+    args.splice(end..end, added);
+    let cli = command.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
     match cli {
         Ok(cli) => {
             let json = cli.global.json;
             Ok((cli, json))
         }
-        Err(error) if error.use_stderr() && asked() => {
+        Err(error) if error.use_stderr() && asked => {
             let text = error.render().to_string();
             let text = text.strip_prefix("error: ").unwrap_or(&text);
             let message = text.lines().next().unwrap_or_default().to_owned();

@@ -17,6 +17,7 @@
 mod cli;
 mod commands;
 mod demo;
+mod file;
 mod flow_file;
 mod flow_graph;
 mod flow_view;

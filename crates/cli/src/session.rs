@@ -52,6 +52,10 @@ pub async fn with<T, F: Future<Output = Result<T, Problem>>>(
         Some(token) => options.token(token.as_str()),
         None => options,
     };
+    let options = match &settings.ca_file {
+        Some(path) => options.ca_file(path),
+        None => options,
+    };
     let address = settings.server.as_ref().unwrap_or(&settings.store);
     let fabric = flowfabric::connect_with(address, options).await.map_err(|error| {
         let field = error.field().is_some();

@@ -1,34 +1,17 @@
 //! Settings: a flag wins over the environment, that over the file, that over the default.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use flowfabric::Limits;
-use serde::Deserialize;
 
-use crate::cli::Global;
-use crate::parse;
+use crate::cli::{self, Global};
 use crate::problem::Problem;
 use crate::telemetry::Format;
+use crate::{file, parse};
 
-const FILE: &str = "flowfabric.toml";
 const STORE: &str = "sqlite:flowfabric.db";
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What `flowfabric.toml` may say. A key it does not know is an error, because a typing mistake that is
-/// ignored is found much later.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct File {
-    store: Option<String>,
-    server: Option<String>,
-    token: Option<String>,
-    json: Option<bool>,
-    log: Option<String>,
-    log_format: Option<String>,
-    patience: Option<String>,
-    limits: Option<Limits>,
-}
 
 #[derive(Clone)]
 pub struct Settings {
@@ -36,6 +19,8 @@ pub struct Settings {
     /// A server to use instead of the store.
     pub server: Option<String>,
     pub token: Option<String>,
+    /// Authorities that the server's certificate is checked with beside those of the machine.
+    pub ca_file: Option<PathBuf>,
     pub json: bool,
     pub limits: Limits,
     /// How long a command waits for a store that is locked, full or out of reach.
@@ -46,7 +31,7 @@ pub struct Settings {
 
 impl Settings {
     pub fn gather(global: &Global) -> Result<Settings, Problem> {
-        let file = read(global.config.as_deref())?;
+        let file = file::keys(global.config.as_deref(), &cli::command())?;
         let patience = file.patience.map(|text| parse::duration(&text)).transpose();
         let patience = patience.map_err(|error| Problem::usage(format!("patience: {error}")))?;
         let format = global.log_format.clone().or(file.log_format);
@@ -57,6 +42,7 @@ impl Settings {
             // The environment, where it is not on everybody's screen, wins; the SDK looks there.
             token: file.token.filter(|_| std::env::var_os("FLOWFABRIC_TOKEN").is_none()),
             store: global.store.clone().or(file.store).unwrap_or_else(|| STORE.to_owned()),
+            ca_file: global.ca_file.clone().or(file.ca_file),
             json: global.json || file.json.unwrap_or(false),
             log: global.log.clone().or(file.log).or(usual_filter()).unwrap_or_else(|| "warn".to_owned()),
             log_format: format.map_or(Ok(Format::Text), |it| Format::parse(&it))?,
@@ -78,26 +64,4 @@ impl Settings {
 /// What programs in Rust are told by.
 fn usual_filter() -> Option<String> {
     std::env::var("RUST_LOG").ok().filter(|it| !it.is_empty())
-}
-
-fn read(given: Option<&Path>) -> Result<File, Problem> {
-    let path = given.map_or_else(|| PathBuf::from(FILE), Path::to_owned);
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if given.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(File::default());
-        }
-        Err(error) => {
-            return Err(Problem::usage(format!("config: cannot read {}: {error}", path.display())));
-        }
-    };
-    toml::from_str(&text).map_err(|error| {
-        // The text points at the line with several lines of its own.
-        let message = error.message().to_owned();
-        let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
-        let place = line.map_or_else(String::new, |line| format!(", line {line}"));
-        Problem::usage(format!("{}{place}: {message}", path.display())).hint(
-            "allowed keys are store, server, token, json, log, log_format, patience and the table [limits]",
-        )
-    })
 }

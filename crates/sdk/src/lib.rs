@@ -19,6 +19,7 @@
 //! | live output | [`Context::emit`], [`Context::summary`], [`Run::tail`], [`Run::frames`] |
 //! | tests that move the clock | [`testing`] |
 
+mod about;
 mod access;
 mod bulk;
 mod context;
@@ -45,6 +46,7 @@ mod url;
 mod webhook;
 mod worker;
 
+pub use about::About;
 pub use access::{NewToken, Role, TokenInfo};
 pub use bulk::{Bulk, BulkInfo, BulkPreview, BulkRun, NewBulk};
 pub use context::Context;

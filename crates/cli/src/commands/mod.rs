@@ -12,6 +12,7 @@ mod flow;
 mod get;
 mod hold;
 mod inbox;
+mod info;
 mod key;
 mod lane;
 mod list;
@@ -73,6 +74,7 @@ pub enum Command {
     Tag(tag::Tag),
     Remove(remove::Remove),
     Counts(counts::Counts),
+    Info(info::Info),
     Tail(tail::Tail),
     Worker(worker::Worker),
     Workers(workers::Workers),
@@ -115,6 +117,7 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Problem> {
         Command::Tag(it) => it.run(&settings).await,
         Command::Remove(it) => it.run(&settings).await,
         Command::Counts(it) => it.run(&settings).await,
+        Command::Info(it) => it.run(&settings).await,
         Command::Tail(it) => it.run(&settings).await,
         Command::Worker(it) => it.run(&settings).await,
         Command::Workers(it) => it.run(&settings).await,

@@ -147,6 +147,8 @@ pub(super) fn said(place: &str, word: &str) -> Option<Said> {
         (path, "flow" | "execution" | "instance") if path.starts_with('/') => uuid(),
         ("/v1/executions" | "/v1/executions/count" | "/v1/flows", "cursor") => uuid(),
         ("/v1/waitpoints", "cursor") => matching(WAITPOINT),
+        ("/v1/executions/{id}/stream", "Last-Event-ID") => matching("^[1-9][0-9]{0,8}:[0-9]{1,18}$"),
+        (_, "Last-Event-ID") => matching("^[!-~]+$"),
         ("/v1/executions/{id}/stream", "after") => matching("^[0-9]{1,18}$"),
         ("/v1/flows/{id}/graph", "limit") => return None,
         ("/v1/events" | "/v1/executions/{id}/events" | "/v1/executions/{id}/stream", "limit") => {

@@ -97,11 +97,22 @@ fn bad_cursor(bad: BadCursor) -> Problem {
     problem
 }
 
+pub fn not_subscribed(error: SubscribeError) -> Problem {
+    match error {
+        SubscribeError::Cursor(bad) => bad_cursor(bad),
+        SubscribeError::Store(error) => {
+            crate::app::problem(ff_engine::Failure::Unavailable(error.to_string()))
+        }
+    }
+}
+
 /// Read events page by page, or follow them: with `Accept: text/event-stream` they come as they happen, and
 /// `Last-Event-ID` goes on where a reader was cut off.
 #[utoipa::path(
-    get, path = "/v1/events", tag = "events", params(Following),
-    responses((status = 200, description = "A page, or a stream of events", body = EventPage),
+    get, path = "/v1/events", tag = "events",
+    params(Following, ("Last-Event-ID" = Option<String>, Header, description = "Right after this place, as `cursor`")),
+    responses((status = 200, description = "A page, or a stream of events",
+               content((EventPage = "application/json"), (String = "text/event-stream"))),
               (status = 410, description = "Events after the cursor are no longer kept", body = Problem,
                content_type = "application/problem+json"), Problems)
 )]
@@ -119,8 +130,11 @@ pub async fn all(
 
 /// Read or follow the events of one execution.
 #[utoipa::path(
-    get, path = "/v1/executions/{id}/events", tag = "events", params(("id" = uuid::Uuid, Path), Following),
-    responses((status = 200, description = "A page, or a stream of events", body = EventPage),
+    get, path = "/v1/executions/{id}/events", tag = "events",
+    params(("id" = uuid::Uuid, Path), Following,
+           ("Last-Event-ID" = Option<String>, Header, description = "Right after this place, as `cursor`")),
+    responses((status = 200, description = "A page, or a stream of events",
+               content((EventPage = "application/json"), (String = "text/event-stream"))),
               (status = 410, description = "Events after the cursor are no longer kept", body = Problem,
                content_type = "application/problem+json"), Problems)
 )]
@@ -153,12 +167,7 @@ async fn follow(
     let start = following.from(&headers)?;
     let patience = wait(&app, following.wait.as_deref())?;
     let limit = if following.limit == Some(0) { 0 } else { page_limit(following.limit)? };
-    let subscription = app.engine.subscribe(filter, start).await.map_err(|error| match error {
-        SubscribeError::Cursor(bad) => bad_cursor(bad),
-        SubscribeError::Store(error) => {
-            crate::app::problem(ff_engine::Failure::Unavailable(error.to_string()))
-        }
-    })?;
+    let subscription = app.engine.subscribe(filter, start).await.map_err(not_subscribed)?;
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.contains("text/event-stream") {
         return Ok(stream::answer(&app, caller, |sink| live(subscription, sink, wants)));

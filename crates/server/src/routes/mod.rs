@@ -82,6 +82,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(signals::signal_execution))
         .routes(routes!(signals::list_of_execution))
         .routes(routes!(signals::waitpoints))
+        .routes(routes!(signals::waitpoint))
         .routes(routes!(signals::signal_waitpoint))
         .routes(routes!(signals::issue_token))
         .routes(routes!(flows::create, flows::list))
@@ -101,7 +102,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(claiming::claim))
         .routes(routes!(claiming::heartbeat))
         .routes(routes!(workers::drain))
-        .routes(routes!(workers::leave))
+        .routes(routes!(workers::get, workers::leave))
         .routes(routes!(tasks::complete))
         .routes(routes!(tasks::fail))
         .routes(routes!(tasks::delay))
@@ -114,11 +115,11 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(tasks::child))
         .routes(routes!(tasks::expand))
         .routes(routes!(lanes::list))
-        .routes(routes!(lanes::change))
+        .routes(routes!(lanes::get, lanes::change))
         .routes(routes!(keys::list))
         .routes(routes!(keys::rotate))
         .routes(routes!(tokens::create, tokens::list))
-        .routes(routes!(tokens::revoke))
+        .routes(routes!(tokens::get, tokens::revoke))
         .routes(routes!(webhooks::list))
         .routes(routes!(webhooks::get, webhooks::set, webhooks::remove))
         .routes(routes!(bulk::cancel))
@@ -210,14 +211,9 @@ async fn around(State(app): State<Shared>, mut request: Request, next: Next) -> 
     let request_id = id.to_str().unwrap_or("none");
     let span = trace::request(request_id, &method, route.as_deref(), request.headers());
     let started = std::time::Instant::now();
-    let let_in = match check_origin(&app, request.headers()) {
-        // In a place of its own: most requests wait, and should not keep room for what was looked at first.
-        Ok(()) if app.rates.is_limited() => Box::pin(check_rate(&app, request.headers(), peer)).await,
-        checked => checked,
-    };
-    let mut response = match let_in {
-        Ok(()) => next.run(request).instrument(span.clone()).await,
-        Err(problem) => Refusal(problem).into_response(),
+    let mut response = match keep_out(&app, request.headers(), peer).await {
+        None => next.run(request).instrument(span.clone()).await,
+        Some(refusal) => refusal.into_response(),
     };
     let (status, took) = (response.status(), started.elapsed());
     let (code, took_us) = (status.as_u16(), took.as_micros());
@@ -232,6 +228,16 @@ async fn around(State(app): State<Shared>, mut request: Request, next: Next) -> 
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
+}
+
+/// Why a request is not let in. Most requests wait later on and should not keep room for what was looked at first, so
+/// all of that has a place of its own.
+async fn keep_out(app: &App, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<Box<Refusal>> {
+    let refused = match check_origin(app, headers) {
+        Ok(()) if app.rates.is_limited() => Box::pin(check_rate(app, headers, peer)).await.err(),
+        checked => checked.err(),
+    };
+    refused.map(|problem| Box::new(Refusal(problem)))
 }
 
 /// Whether its sender has sent too many.
@@ -291,6 +297,18 @@ fn is_loopback_name(host: &str) -> bool {
         None => host.split(':').next().unwrap_or_default(),
     };
     name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|it: std::net::IpAddr| it.is_loopback())
+}
+
+/// Puts the key of the header where a key of the body would be, which may say the same and nothing else.
+fn take_key(headers: &HeaderMap, field: &str, key: &mut Option<String>) -> Result<(), Problem> {
+    let Some(given) = headers.get("idempotency-key") else { return Ok(()) };
+    let wrong = |problem: String| Problem::invalid("Idempotency-Key", problem);
+    let given = given.to_str().map_err(|_| wrong("is not plain text".to_owned()))?;
+    if key.as_deref().is_some_and(|it| it != given) {
+        return Err(wrong(format!("differs from {field} in the body; give one of them")));
+    }
+    *key = Some(given.to_owned());
+    Ok(())
 }
 
 /// How long a request wants to wait.

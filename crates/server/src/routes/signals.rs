@@ -1,5 +1,7 @@
 //! Signals and waitpoints.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -10,22 +12,24 @@ use ff_api::mail::{
 use ff_api::time::Time;
 use ff_api::{Problem, record};
 use ff_core::commands::{SendSignal, To};
+use ff_core::event::{Fact, Family};
 use ff_core::name::{Kind, LaneName, Namespace, SignalName};
-use ff_core::query::{WaitpointFilter, WaitpointPageAsk};
+use ff_core::query::{Order, WaitpointFilter, WaitpointPage as Page, WaitpointPageAsk};
 use ff_core::state::Reason;
 use ff_core::suspension::WaitpointId;
 use ff_core::{ExecutionId, Rejection, Reply};
-use ff_engine::Engine;
+use ff_engine::subscription::Item;
+use ff_engine::{Engine, EventFilter, Start};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::attempts::hidden;
 use super::executions::{order, scan_max};
-use super::page_limit;
+use super::{page_limit, take_key, wait};
 use super::reading::document;
 use crate::access::{Caller, May, bearer, caller};
 use crate::answer::{Problems, Refusal, Wants};
-use crate::app::Shared;
+use crate::app::{Shared, not_found};
 use crate::body::{Body, Path, Query};
 
 /// How waitpoint tokens begin; access tokens begin otherwise.
@@ -34,17 +38,20 @@ const WAITPOINT_TOKEN: &str = "v1.";
 /// Send a signal to an execution, by its name.
 #[utoipa::path(
     post, path = "/v1/executions/{id}/signal", tag = "signals", request_body = SignalRequest,
-    params(("id" = uuid::Uuid, Path)),
+    params(("id" = uuid::Uuid, Path),
+           ("Idempotency-Key" = Option<String>, Header, description = "Instead of `key` in the body")),
     responses((status = 200, description = "What it did", body = SignalledDoc), Problems)
 )]
 pub async fn signal_execution(
     State(app): State<Shared>,
     caller: Caller,
     wants: Wants,
+    headers: HeaderMap,
     Path(id): Path<ExecutionId>,
-    Body(it): Body<SignalRequest>,
+    Body(mut it): Body<SignalRequest>,
 ) -> Result<Response, Refusal> {
     caller.may(May::Submit)?;
+    take_key(&headers, "key", &mut it.key)?;
     app.check_execution(&caller, id).await?;
     let signal = by_caller(&caller, it, To::Execution(id))?;
     deliver(&app, wants, signal).await
@@ -68,7 +75,8 @@ async fn deliver(app: &Shared, wants: Wants, signal: SendSignal) -> Result<Respo
 #[utoipa::path(
     post, path = "/v1/waitpoints/{id}/signal", tag = "signals", request_body = SignalRequest,
     security((), ("token" = [])),
-    params(("id" = String, Path)),
+    params(("id" = String, Path),
+           ("Idempotency-Key" = Option<String>, Header, description = "Instead of `key` in the body")),
     responses((status = 200, description = "What it did", body = SignalledDoc), Problems)
 )]
 pub async fn signal_waitpoint(
@@ -79,6 +87,7 @@ pub async fn signal_waitpoint(
     Body(mut it): Body<SignalRequest>,
 ) -> Result<Response, Refusal> {
     let waitpoint: WaitpointId = id("waitpoint", &waitpoint)?;
+    take_key(&headers, "key", &mut it.key)?;
     let carried = bearer(&headers)?.filter(|it| it.starts_with(WAITPOINT_TOKEN)).map(str::to_owned);
     if let Some(token) = it.token.take().or(carried) {
         let to = Engine::token_target(&token)?;
@@ -114,6 +123,8 @@ pub struct Inbox {
     pub scan: Option<u32>,
     /// From the page before.
     pub cursor: Option<String>,
+    /// How long to wait for the first one if there is none, such as `30s`; at most a minute.
+    pub wait: Option<String>,
 }
 
 /// List open waitpoints: what somebody has still to decide.
@@ -128,6 +139,7 @@ pub async fn waitpoints(
     Query(it): Query<Inbox>,
 ) -> Result<Response, Refusal> {
     caller.may(May::Read)?;
+    let patience = wait(&app, it.wait.as_deref())?;
     let namespace = it.namespace.as_deref().map(Namespace::parse).transpose()?;
     let ask = WaitpointPageAsk {
         filter: WaitpointFilter {
@@ -147,13 +159,78 @@ pub async fn waitpoints(
         limit: page_limit(it.limit)?,
         scan_max: scan_max(it.scan),
     };
-    let page = app.engine.waitpoints(ask).await?;
+    let page = first_ones(&app, ask, patience).await?;
     Ok(wants.answer(
         || WaitpointPage {
             waitpoints: page.waitpoints.iter().map(WaitpointDoc::from).collect(),
             next_cursor: page.next.map(|id| id.to_string()),
         },
         || record::Waitpoints { waitpoints: page.waitpoints.clone(), next: page.next },
+    ))
+}
+
+/// The page, once there is something to show on it or nobody waits any more.
+async fn first_ones(app: &Shared, ask: WaitpointPageAsk, patience: Duration) -> Result<Page, Refusal> {
+    if patience.is_zero() {
+        return Ok(app.engine.waitpoints(ask).await?);
+    }
+    // Heard from before the first look, so that nothing falls between.
+    let filter = EventFilter {
+        families: vec![Family::Signal],
+        namespace: ask.filter.namespace.clone(),
+        lane: ask.filter.lane.clone(),
+        execution: ask.filter.execution,
+        ..EventFilter::default()
+    };
+    let mut news = app.engine.subscribe(filter, Start::Now).await.map_err(super::events::not_subscribed)?;
+    let page = app.engine.waitpoints(ask.clone()).await?;
+    if !page.waitpoints.is_empty() || page.next.is_some() {
+        return Ok(page);
+    }
+    let opened = async {
+        loop {
+            if let Item::Event { event, .. } = news.next().await
+                && let Fact::WaitpointOpened { .. } = event.fact
+            {
+                let page = app.engine.waitpoints(ask.clone()).await?;
+                if !page.waitpoints.is_empty() {
+                    return Ok(page);
+                }
+            }
+        }
+    };
+    app.wait_for(patience, opened).await.unwrap_or(Ok(page))
+}
+
+/// Get an open waitpoint.
+#[utoipa::path(
+    get, path = "/v1/waitpoints/{id}", tag = "signals", params(("id" = String, Path)),
+    responses((status = 200, description = "The waitpoint", body = WaitpointDoc), Problems)
+)]
+pub async fn waitpoint(
+    State(app): State<Shared>,
+    caller: Caller,
+    wants: Wants,
+    Path(waitpoint): Path<String>,
+) -> Result<Response, Refusal> {
+    caller.may(May::Read)?;
+    let waitpoint: WaitpointId = id("waitpoint", &waitpoint)?;
+    app.check_execution(&caller, waitpoint.execution).await?;
+    let ask = WaitpointPageAsk {
+        filter: WaitpointFilter { execution: Some(waitpoint.execution), ..WaitpointFilter::default() },
+        order: Order::OldestFirst,
+        after: Some(WaitpointId { number: waitpoint.number.saturating_sub(1), ..waitpoint }),
+        limit: 1,
+        scan_max: 1,
+    };
+    let mut found = app.engine.waitpoints(ask).await?.waitpoints;
+    found.retain(|it| it.id == waitpoint);
+    let Some(open) = found.first() else {
+        return Err(not_found("open waitpoint", waitpoint.to_string()).into());
+    };
+    Ok(wants.answer(
+        || WaitpointDoc::from(open),
+        || record::Waitpoints { waitpoints: found.clone(), next: None },
     ))
 }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::executions::order;
-use super::page_limit;
+use super::{page_limit, wait};
 use crate::access::{Caller, May};
 use crate::answer::{Problems, Refusal, Wants};
 use crate::app::Shared;
@@ -36,12 +36,18 @@ pub struct Reading {
     pub limit: Option<u32>,
     /// How many bytes of output at most; at least one frame comes.
     pub bytes: Option<u32>,
+    /// How long to wait for a frame after `after` if there is none yet, such as `30s`; at most a minute. The end of the
+    /// execution ends the wait.
+    pub wait: Option<String>,
 }
 
 /// Read the output of an execution, or follow it: with `Accept: text/event-stream` frames come as they are appended.
 #[utoipa::path(
-    get, path = "/v1/executions/{id}/stream", tag = "output", params(("id" = uuid::Uuid, Path), Reading),
-    responses((status = 200, description = "A page, or a stream of frames", body = StreamDoc), Problems)
+    get, path = "/v1/executions/{id}/stream", tag = "output",
+    params(("id" = uuid::Uuid, Path), Reading,
+           ("Last-Event-ID" = Option<String>, Header, description = "Of a stream: right after this place, as `after`")),
+    responses((status = 200, description = "A page, or a stream of frames",
+               content((StreamDoc = "application/json"), (String = "text/event-stream"))), Problems)
 )]
 pub async fn stream(
     State(app): State<Shared>,
@@ -79,10 +85,20 @@ async fn page(
 ) -> Result<Response, Refusal> {
     let order = order(Some(reading.order.as_deref().unwrap_or("oldest_first")))?;
     let limit = if reading.limit == Some(0) { 0 } else { page_limit(reading.limit)? };
-    let newest = app.execution(caller, id).await?.attempt_number();
-    let known = app.engine.stream(id).await?;
     let after = reading.after.as_deref().map(str::parse::<u64>).transpose();
     let after = after.map_err(|_| Problem::invalid("after", "is not a number of a frame"))?;
+    let patience = wait(app, reading.wait.as_deref())?;
+    let mut newest = app.execution(caller, id).await?.attempt_number();
+    if !patience.is_zero() {
+        let attempt = match reading.attempt {
+            Some(attempt) => attempt,
+            None => app.engine.stream(id).await?.map_or(newest.max(1), |it| it.attempt),
+        };
+        let mut tail = app.engine.tail(id, Some(Place { attempt, number: after.unwrap_or(0) })).await?;
+        app.wait_for(patience, tail.next()).await.transpose()?;
+        newest = app.execution(caller, id).await?.attempt_number();
+    }
+    let known = app.engine.stream(id).await?;
     let frames = match reading.attempt.or(known.as_ref().map(|it| it.attempt)) {
         Some(attempt) if limit > 0 => {
             let ask = FramePageAsk {

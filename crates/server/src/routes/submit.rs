@@ -10,6 +10,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::batch::{self, Outcomes};
+use super::take_key;
 use crate::access::{Caller, May};
 use crate::answer::{Problems, Refusal, Wants, odd_reply};
 use crate::app::Shared;
@@ -79,15 +80,7 @@ async fn one(
     headers: &HeaderMap,
     mut submission: Submission,
 ) -> Result<Response, Refusal> {
-    if let Some(key) = headers.get("idempotency-key") {
-        let key =
-            key.to_str().map_err(|_| ff_api::Problem::invalid("Idempotency-Key", "is not plain text"))?;
-        if submission.idempotency_key.as_deref().is_some_and(|it| it != key) {
-            let problem = "differs from idempotency_key in the body; give one of them";
-            return Err(ff_api::Problem::invalid("Idempotency-Key", problem).into());
-        }
-        submission.idempotency_key = Some(key.to_owned());
-    }
+    take_key(headers, "idempotency_key", &mut submission.idempotency_key)?;
     let create = command(app, caller, submission)?;
     match app.run(create).await? {
         Reply::Created { execution, existing } => {

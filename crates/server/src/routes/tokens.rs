@@ -11,7 +11,7 @@ use ff_engine::registry::NewToken;
 
 use crate::access::Caller;
 use crate::answer::{Problems, Refusal, Wants};
-use crate::app::Shared;
+use crate::app::{Shared, not_found};
 use crate::body::{Body, Path};
 
 /// Make a token. Its secret is in the answer and nowhere else.
@@ -50,6 +50,22 @@ pub async fn list(State(app): State<Shared>, caller: Caller) -> Result<Response,
     let tokens = app.engine.tokens().await?;
     let tokens = TokensDoc { tokens: tokens.iter().map(|it| TokenDoc::from(&**it)).collect() };
     Ok(Wants::Documents.answer(|| tokens, || ()))
+}
+
+/// Get a token, without its secret.
+#[utoipa::path(
+    get, path = "/v1/tokens/{id}", tag = "tokens", params(("id" = String, Path)),
+    responses((status = 200, description = "The token", body = TokenDoc), Problems)
+)]
+pub async fn get(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, Refusal> {
+    caller.may_administer()?;
+    let tokens = app.engine.tokens().await?;
+    let token = tokens.iter().find(|it| *it.id == *id).ok_or_else(|| not_found("token", id))?;
+    Ok(Wants::Documents.answer(|| TokenDoc::from(&**token), || ()))
 }
 
 /// Revoke a token. It is refused everywhere within a second.

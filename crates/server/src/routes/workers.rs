@@ -11,7 +11,7 @@ use ff_core::{Command, InstanceId, Reply};
 
 use crate::access::{Caller, May};
 use crate::answer::{Problems, Refusal, Wants, odd_reply};
-use crate::app::Shared;
+use crate::app::{Shared, not_found};
 use crate::body::{Body, Path};
 
 /// Register a worker process.
@@ -59,6 +59,24 @@ pub async fn list(State(app): State<Shared>, caller: Caller, wants: Wants) -> Re
         || WorkersDoc { workers: workers.iter().map(|it| WorkerDoc::from(&**it)).collect() },
         || record::Workers { workers: workers.clone() },
     ))
+}
+
+/// Get a worker instance.
+#[utoipa::path(
+    get, path = "/v1/workers/{id}", tag = "workers", params(("id" = uuid::Uuid, Path)),
+    responses((status = 200, description = "The instance", body = WorkerDoc), Problems)
+)]
+pub async fn get(
+    State(app): State<Shared>,
+    caller: Caller,
+    wants: Wants,
+    Path(id): Path<InstanceId>,
+) -> Result<Response, Refusal> {
+    caller.may(May::Read)?;
+    app.check_worker(&caller, id).await?;
+    let found = app.engine.worker(id).await?;
+    let worker = found.ok_or_else(|| not_found("worker", id.to_string()))?;
+    Ok(wants.answer(|| WorkerDoc::from(&*worker), || record::Workers { workers: vec![worker.clone()] }))
 }
 
 /// Drain a worker: it keeps its tasks and gets no more.

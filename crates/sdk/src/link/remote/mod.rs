@@ -124,6 +124,10 @@ impl Remote {
     }
 
     /// Those of the server that answers.
+    pub async fn info(&self) -> Result<InfoDoc, Failure> {
+        self.question(Call::get("/v1/info")).await
+    }
+
     pub async fn stats(&self) -> Result<MachineStats, Failure> {
         self.question(Call::get("/v1/stats")).await
     }
