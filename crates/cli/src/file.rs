@@ -134,21 +134,24 @@ fn is_option(arg: &Arg) -> bool {
 }
 
 fn is_given(matches: &ArgMatches, arg: &Arg) -> bool {
-    // One that belongs to a group may have been left out of what was matched.
-    let source = matches.try_contains_id(arg.get_id().as_str()).is_ok().then(|| matches.value_source(arg.get_id().as_str()));
-    matches!(source.flatten(), Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+    let source = matches.value_source(arg.get_id().as_str());
+    matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
 }
 
 /// A key and its value as they would stand on the command line.
 fn words(path: &Path, key: &str, value: &Value, arg: &Arg) -> Result<Vec<OsString>, Problem> {
     let long = arg.get_long().unwrap_or_default();
     let wrong = |allowed: &str| {
-        Problem::usage(format!("{}: {key} is {value}; allowed {allowed}", path.display()))
+        let kind = value.type_str();
+        Problem::usage(format!("{}: {key} is of the type {kind}; allowed {allowed}", path.display()))
     };
     let word = |value: &Value| match value {
         Value::String(text) => Ok(format!("--{long}={text}").into()),
-        Value::Integer(_) | Value::Float(_) => Ok(format!("--{long}={value}").into()),
-        _ => Err(wrong("are text and numbers, and lists of them for options that may be given several times")),
+        Value::Integer(number) => Ok(format!("--{long}={number}").into()),
+        Value::Float(number) => Ok(format!("--{long}={number}").into()),
+        _ => {
+            Err(wrong("are text and numbers, and lists of them for options that may be given several times"))
+        }
     };
     match (arg.get_action(), value) {
         (ArgAction::SetTrue, Value::Boolean(true)) => Ok(vec![format!("--{long}").into()]),

@@ -29,13 +29,15 @@ impl Fabric {
     pub async fn about(&self) -> Result<About, Error> {
         let remote = match self.link() {
             Link::Remote(remote) => remote,
-            Link::Embedded(engine) => return Ok(About {
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                store: engine.store().info().kind.to_owned(),
-                server: engine.server().to_owned(),
-                authentication: false,
-                role: "admin".to_owned(),
-            }),
+            Link::Embedded(engine) => {
+                return Ok(About {
+                    version: env!("CARGO_PKG_VERSION").to_owned(),
+                    store: engine.store().info().kind.to_owned(),
+                    server: engine.server().to_owned(),
+                    authentication: false,
+                    role: "admin".to_owned(),
+                });
+            }
         };
         let InfoDoc { version, store, server, authentication, role, .. } =
             self.retried(|| remote.info()).await?;

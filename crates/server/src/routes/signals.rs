@@ -25,8 +25,8 @@ use utoipa::IntoParams;
 
 use super::attempts::hidden;
 use super::executions::{order, scan_max};
-use super::{page_limit, take_key, wait};
 use super::reading::document;
+use super::{page_limit, take_key, wait};
 use crate::access::{Caller, May, bearer, caller};
 use crate::answer::{Problems, Refusal, Wants};
 use crate::app::{Shared, not_found};
@@ -228,10 +228,8 @@ pub async fn waitpoint(
     let Some(open) = found.first() else {
         return Err(not_found("open waitpoint", waitpoint.to_string()).into());
     };
-    Ok(wants.answer(
-        || WaitpointDoc::from(open),
-        || record::Waitpoints { waitpoints: found.clone(), next: None },
-    ))
+    Ok(wants
+        .answer(|| WaitpointDoc::from(open), || record::Waitpoints { waitpoints: found.clone(), next: None }))
 }
 
 /// Make the token of an open waitpoint, to be handed to whoever shall decide. Workers may, too: theirs is the execution

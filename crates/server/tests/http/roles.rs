@@ -15,7 +15,7 @@ fn needs(method: &str, path: &str) -> Option<May> {
         ("get", "/healthz" | "/readyz") => return None,
         ("get", "/v1/keys" | "/v1/tokens" | "/v1/tokens/{id}" | "/v1/webhooks" | "/v1/webhooks/{id}") => {
             Administer
-        },
+        }
         ("get", _) => Read,
         ("post", "/v1/executions" | "/v1/flows" | "/v1/flows/{id}/nodes" | "/v1/flows/{id}/edges") => Submit,
         ("post", "/v1/flows/{id}/seal") | ("put", "/v1/flows/{id}/nodes/{node}/policy") => Submit,
