@@ -204,6 +204,25 @@ fn every_code_is_explained() {
             }
         }
     }
+    let mut codes = 0;
+    for path in files(&[".rs"]) {
+        let is_told =
+            ["crates/server/src", "crates/api/src"].iter().any(|it| path.starts_with(root().join(it)));
+        let source = if is_told { fs::read_to_string(&path).unwrap() } else { continue };
+        // The status comes first, then the code.
+        for call in source.split("Problem::new(").skip(1) {
+            let Some(code) =
+                call.split('"').nth(1).filter(|_| call.starts_with(|it: char| it.is_ascii_digit()))
+            else {
+                continue;
+            };
+            codes += 1;
+            if !text.contains(&format!("`{code}`")) {
+                problems.push(format!("docs/errors.md does not explain `{code}` of {}", path.display()));
+            }
+        }
+    }
+    assert!(codes >= 10, "the codes of the server are written in another way");
     check(problems);
 }
 

@@ -101,3 +101,58 @@ fn tokens_are_made_on_the_store_itself_too() {
     assert!(wrong.err.contains("allowed are viewer, worker, operator, admin"), "{wrong:?}");
     assert_eq!(stand.json(["token", "list"])["tokens"].as_array().unwrap().len(), 1);
 }
+
+/// An authority and a certificate of its for this machine, made by the `openssl` that PostgreSQL's package brings.
+fn certificates(stand: &Stand) {
+    stand.write("extension", "subjectAltName=IP:127.0.0.1\n");
+    for arguments in [
+        "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca",
+        "req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=server",
+        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out server.pem -days 2 -extfile extension",
+    ] {
+        let mut openssl = std::process::Command::new("openssl");
+        let done = openssl.args(arguments.split_whitespace()).current_dir(stand.path("")).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+#[test]
+fn a_server_with_a_certificate_is_reached_by_who_trusts_its_authority() {
+    let stand = Stand::new();
+    certificates(&stand);
+    let server = stand.serve(["--auth", "--tls-cert", "server.pem", "--tls-key", "server.key"]);
+    assert!(server.url.starts_with("https://127.0.0.1:"), "{}", server.url);
+    let token = server.token.clone();
+    let id = at(&stand, &server.url, token.as_deref(), &["submit", "x", "--ca-file", "ca.pem"]);
+    assert_eq!(id.code, 0, "{id:?}");
+    stand.write("flowfabric.toml", "ca_file = \"ca.pem\"\n");
+    assert_eq!(at(&stand, &server.url, token.as_deref(), &["get", &id.out]).code, 0);
+    stand.write("flowfabric.toml", "");
+    let stranger = at(&stand, &server.url, token.as_deref(), &["get", &id.out]);
+    assert_eq!(stranger.code, 5, "{stranger:?}");
+    assert!(stranger.err.to_lowercase().contains("certificate"), "{stranger:?}");
+    let missing = at(&stand, &server.url, token.as_deref(), &["get", &id.out, "--ca-file", "none.pem"]);
+    assert!(missing.code == 2 && missing.err.contains("ca_file"), "{missing:?}");
+}
+
+#[test]
+fn a_place_tells_of_itself_its_limits_and_what_waits() {
+    let stand = Stand::new();
+    stand.write("flowfabric.toml", "[limits]\ntags_max = 9\n");
+    stand.submit(["x"]);
+    let here = stand.json(["info"]);
+    assert_eq!((&here["about"]["store"], &here["about"]["role"]), (&"sqlite".into(), &"admin".into()));
+    assert_eq!((&here["limits"]["tags_max"], &here["stats"]["queued"]), (&9.into(), &0.into()));
+    assert!(stand.run(["info"]).out.contains("limit tags_max"));
+    let server = stand.serve(["--auth"]);
+    let token = server.token.clone();
+    let there = at(&stand, &server.url, token.as_deref(), &["info", "--json"]);
+    let there: Value = serde_json::from_str(&there.out).unwrap();
+    assert_eq!((&there["about"]["authentication"], &there["limits"]["tags_max"]), (&true.into(), &9.into()));
+    // What a token may not see is left out.
+    let viewer = ["--json", "token", "create", "v", "--role", "viewer", "--namespace", "ours"];
+    let made: Value = serde_json::from_str(&at(&stand, &server.url, token.as_deref(), &viewer).out).unwrap();
+    let seen = at(&stand, &server.url, made["secret"].as_str(), &["info", "--json"]);
+    let seen: Value = serde_json::from_str(&seen.out).unwrap();
+    assert_eq!((&seen["about"]["role"], &seen["stats"]), (&"viewer".into(), &Value::Null));
+}

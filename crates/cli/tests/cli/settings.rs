@@ -59,3 +59,47 @@ fn an_unknown_key_or_a_bad_value_in_the_file_is_an_error() {
     assert_eq!(stand.run(["--config", "missing.toml", "submit", "x"]).code, 2);
     assert!(!stand.path("flowfabric.db").exists());
 }
+
+#[test]
+fn options_of_commands_come_from_their_tables_unless_something_stronger_says_otherwise() {
+    let stand = Stand::new();
+    let lane = |out: &str| stand.json(["get", out])["lane"].as_str().unwrap().to_owned();
+    stand.write(
+        "flowfabric.toml",
+        "json = false\n[submit]\nlane = \"billing\"\npriority = 3\n\n[limits]\ntags_max = 9\n",
+    );
+    let id = stand.submit(["x"]);
+    assert_eq!(lane(&id), "billing");
+    assert_eq!(stand.json(["get", &id])["priority"], 3);
+    assert_eq!(lane(&stand.submit(["x", "--lane", "flag"])), "flag");
+    let said: Said =
+        stand.command(["submit", "x"]).env("FLOWFABRIC_SUBMIT_LANE", "environment").output().unwrap().into();
+    assert_eq!(lane(&said.out), "environment");
+
+    stand.write("flowfabric.toml", "[serve]\nlisten = \"127.0.0.1:0\"\nauth = true\nwait_max = \"2s\"\n");
+    let served = stand.serve([]);
+    assert!(served.token.is_some(), "auth = true was not heard");
+}
+
+#[test]
+fn a_wrong_table_of_a_command_is_an_error_that_names_the_key() {
+    let stand = Stand::new();
+    for (text, want) in [
+        ("[serve]\nlisten_on = \"a\"", "there is no option serve.listen_on"),
+        ("[serve]\nauth = \"yes\"", "auth is of the type string; allowed are true and false"),
+        ("[serve]\nlisten = { host = \"a\" }", "listen is of the type table"),
+        ("[serve]\nconnections_max = \"many\"", "--connections-max"),
+        ("[submit.now]\nlane = \"a\"", "there is no option submit.now"),
+        ("[nothing]\nlane = \"a\"", "unknown field `nothing`"),
+    ] {
+        stand.write("flowfabric.toml", text);
+        let said = stand.run(
+            ["serve", "--listen", "127.0.0.1:0"]
+                .into_iter()
+                .filter(|it| !text.contains("listen =") || *it == "serve"),
+        );
+        assert_eq!(said.code, 2, "{text}: {said:?}");
+        assert!(said.err.starts_with("error: ") && said.err.contains(want), "{text}: {said:?}");
+    }
+    assert!(!stand.path("flowfabric.db").exists());
+}

@@ -21,11 +21,18 @@ const MEMORY_MAX: u64 = if cfg!(debug_assertions) { 300 << 20 } else { 200 << 20
 /// meanwhile that they are there.
 const TICKS_MAX: u64 = if cfg!(debug_assertions) { 50 } else { 20 };
 
-/// As many as may be open here; the server is another process, which gets the same limit.
+/// Lets this process open as many files as it needs; the server is another one, which gets the same limit. Whoever may
+/// not is told, because fewer would prove less.
 fn crowd() -> u64 {
-    let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
-    limit.maximum.map_or(CROWD, |max| CROWD.min(max.saturating_sub(OTHERS)))
+    let (limit, wanted) = (getrlimit(Resource::Nofile), CROWD + OTHERS);
+    let most = limit.maximum.map_or(wanted, |most| most.max(wanted));
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: Some(most) });
+    assert!(
+        raised.is_ok(),
+        "{wanted} open files are needed: raise `ulimit -Hn`, which is {:?} here",
+        limit.maximum
+    );
+    CROWD
 }
 
 fn read(process: u32, file: &str) -> String {

@@ -1,6 +1,8 @@
 //! A server that is asked to end.
 
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -41,4 +43,35 @@ fn without_a_delay_the_first_signal_ends_it_and_what_waits_is_answered() {
     served.ask_to_end();
     assert_eq!(answer(&mut poll).json(), json!({ "tasks": [] }));
     assert!(served.wait().success());
+}
+
+/// Somebody who has sent half a request, and is not waited for any longer than that.
+#[test]
+fn who_does_not_finish_within_the_grace_is_cut_off() {
+    let mut served = Served::start(&["--grace", "100ms"]);
+    let mut half = TcpStream::connect(served.address).unwrap();
+    let head = "POST /v1/executions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    write!(half, "{head}content-length: 1000\r\n\r\n{{").unwrap();
+    // An answered request on another connection: the first one has been read meanwhile.
+    assert_eq!(served.get("/healthz").status, 200);
+    served.ask_to_end();
+    assert!(served.wait().success());
+    let mut rest = Vec::new();
+    // Cut off or told that it took too long; never that it was done.
+    let _ = half.read_to_end(&mut rest);
+    assert!(!String::from_utf8_lossy(&rest).starts_with("HTTP/1.1 2"), "{rest:?}");
+}
+
+#[test]
+fn a_server_takes_no_more_connections_than_it_may_and_goes_on_when_one_ends() {
+    let served = Served::start(&["--connections-max", "2"]);
+    let worker = served.worker();
+    let polls = [served.poll(&worker), served.poll(&worker)];
+    let mut third = served.open("GET", "/healthz", "", "");
+    third.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let silence = third.read(&mut [0; 1]).unwrap_err();
+    assert!(matches!(silence.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{silence}");
+    third.set_read_timeout(None).unwrap();
+    drop(polls);
+    assert_eq!(answer(&mut third).status, 200);
 }

@@ -29,40 +29,61 @@ const TASKS_MAX: u32 = 1_000;
     params(("id" = uuid::Uuid, Path)),
     responses((status = 200, description = "The tasks; none if there was nothing in time", body = Claimed), Problems)
 )]
-pub async fn claim(
+pub fn claim(
     State(app): State<Shared>,
     caller: Caller,
     wants: Wants,
     Path(id): Path<InstanceId>,
     Body(it): Body<Claiming>,
-) -> Result<Response, Refusal> {
-    caller.may(May::Work)?;
-    let max = match it.max.unwrap_or(1) {
-        max @ 1..=TASKS_MAX => max as usize,
-        max => {
-            return Err(Problem::invalid("max", format!("is {max}; allowed are 1 to {TASKS_MAX}")).into());
+) -> impl Future<Output = Result<Response, Refusal>> + Send {
+    // What was asked for is gone when the wait begins: thousands may wait, each with as little as possible.
+    let asked = Box::pin(Asked::read(app.clone(), caller, id, it));
+    async move {
+        let Asked { poll, max, wait, numbered } = asked.await?;
+        let Some(numbered) = numbered else {
+            let tasks = claimed(&app, poll, max, wait).await?;
+            return Ok(answer(wants, &tasks));
+        };
+        let (number, caller) = *numbered;
+        let claimant = app.claims.of(id);
+        // Whoever asks for the same again waits here until the first answer is known.
+        let _turn = claimant.turn.lock().await;
+        if let Some(tasks) = claimant.earlier(number) {
+            // They were claimed with a token that sees more, perhaps.
+            for task in tasks.iter() {
+                caller.may_in(&task.execution.spec.namespace)?;
+            }
+            return Ok(answer(wants, &tasks));
         }
-    };
-    let wait = app.patience("wait_ms", it.wait_ms.map_or(0, |it| it.0))?;
-    Box::pin(app.check_worker(&caller, id)).await?;
-    let poll = Arc::new(narrowed(it.poll(id)?, &caller)?);
-    let Some(number) = it.poll else {
         let tasks = claimed(&app, poll, max, wait).await?;
-        return Ok(answer(wants, &tasks));
-    };
-    let claimant = app.claims.of(id);
-    // Whoever asks for the same again waits here until the first answer is known.
-    let _turn = claimant.turn.lock().await;
-    if let Some(tasks) = claimant.earlier(number) {
-        // They were claimed with a token that sees more, perhaps.
-        for task in tasks.iter() {
-            caller.may_in(&task.execution.spec.namespace)?;
-        }
-        return Ok(answer(wants, &tasks));
+        let tasks = claimant.hand_out(&app.engine, number, tasks);
+        Ok(answer(wants, &tasks))
     }
-    let tasks = claimed(&app, poll, max, wait).await?;
-    let tasks = claimant.hand_out(&app.engine, number, tasks);
-    Ok(answer(wants, &tasks))
+}
+
+/// What a claim asks for.
+struct Asked {
+    poll: Arc<Poll>,
+    max: usize,
+    wait: Duration,
+    /// The caller's number for it, if it may ask for the answer again.
+    numbered: Option<Box<(u64, Caller)>>,
+}
+
+impl Asked {
+    async fn read(app: Shared, caller: Caller, id: InstanceId, it: Claiming) -> Result<Asked, Refusal> {
+        caller.may(May::Work)?;
+        let max = match it.max.unwrap_or(1) {
+            max @ 1..=TASKS_MAX => max as usize,
+            max => {
+                return Err(Problem::invalid("max", format!("is {max}; allowed are 1 to {TASKS_MAX}")).into());
+            }
+        };
+        let wait = app.patience("wait_ms", it.wait_ms.map_or(0, |it| it.0))?;
+        app.check_worker(&caller, id).await?;
+        let poll = Arc::new(narrowed(it.poll(id)?, &caller)?);
+        Ok(Asked { poll, max, wait, numbered: it.poll.map(|number| Box::new((number, caller))) })
+    }
 }
 
 async fn claimed(app: &Shared, poll: Arc<Poll>, max: usize, wait: Duration) -> Result<Vec<Task>, Refusal> {

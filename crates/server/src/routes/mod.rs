@@ -25,8 +25,9 @@ mod workers;
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
@@ -199,45 +200,78 @@ async fn other_method(method: Method) -> Refusal {
 }
 
 /// Stands around every request: who may speak to a server without tokens, an id for the request, a line in the log.
-async fn around(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+///
+/// Not an async function: most requests wait, and each would keep room for everything that was only looked at first.
+fn around(
+    State(app): State<Shared>,
+    mut request: Request,
+    next: Next,
+) -> impl Future<Output = Response> + Send + use<> {
+    let seen = Seen::note(&app, &mut request);
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|it| it.0.ip());
-    let id = request_id(&app, &request);
-    request.headers_mut().insert("x-request-id", id.clone());
-    let (method, path) = (request.method().clone(), masked(request.uri().path()).into_owned());
-    let route = request.extensions().get::<MatchedPath>().map(|it| it.as_str().to_owned());
-    let waits = request.uri().query().is_some_and(|it| it.contains("wait="))
-        || path.ends_with("/claim")
-        || path.ends_with("/heartbeat");
-    let request_id = id.to_str().unwrap_or("none");
-    let span = trace::request(request_id, &method, route.as_deref(), request.headers());
-    let started = std::time::Instant::now();
-    let mut response = match keep_out(&app, request.headers(), peer).await {
-        None => next.run(request).instrument(span.clone()).await,
-        Some(refusal) => refusal.into_response(),
-    };
-    let (status, took) = (response.status(), started.elapsed());
-    let (code, took_us) = (status.as_u16(), took.as_micros());
-    span.in_scope(|| match status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
-        // Where only what is wrong is logged, there is no span that tells of the request.
-        true => tracing::warn!(%method, path, status = code, took_us, request_id, "request failed"),
-        false => tracing::debug!(path, status = code, took_us, "answered"),
-    });
-    app.requests.add(route.as_deref(), status.as_u16(), (!waits).then_some(took));
-    let headers = response.headers_mut();
-    headers.insert("x-request-id", id);
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    response
+    let span = seen.span.clone();
+    let answering: Pin<Box<dyn Future<Output = Response> + Send>> =
+        match check_origin(&app, request.headers()) {
+            Err(problem) => Box::pin(std::future::ready(Refusal(problem).into_response())),
+            Ok(()) if app.rates.is_limited() => {
+                let app = app.clone();
+                Box::pin(async move {
+                    match Box::pin(check_rate(&app, request.headers(), peer)).await {
+                        Ok(()) => next.run(request).instrument(span).await,
+                        Err(problem) => Refusal(problem).into_response(),
+                    }
+                })
+            }
+            Ok(()) => Box::pin(next.run(request).instrument(span)),
+        };
+    async move {
+        let mut response = answering.await;
+        seen.tell(&app, &mut response);
+        response
+    }
 }
 
-/// Why a request is not let in. Most requests wait later on and should not keep room for what was looked at first, so
-/// all of that has a place of its own.
-async fn keep_out(app: &App, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<Box<Refusal>> {
-    let refused = match check_origin(app, headers) {
-        Ok(()) if app.rates.is_limited() => Box::pin(check_rate(app, headers, peer)).await.err(),
-        checked => checked.err(),
-    };
-    refused.map(|problem| Box::new(Refusal(problem)))
+/// What is remembered of a request until it is answered.
+struct Seen {
+    id: HeaderValue,
+    method: Method,
+    path: String,
+    route: Option<String>,
+    waits: bool,
+    span: tracing::Span,
+    started: Instant,
+}
+
+impl Seen {
+    fn note(app: &App, request: &mut Request) -> Box<Seen> {
+        let id = request_id(app, request);
+        request.headers_mut().insert("x-request-id", id.clone());
+        let (method, path) = (request.method().clone(), masked(request.uri().path()).into_owned());
+        let route = request.extensions().get::<MatchedPath>().map(|it| it.as_str().to_owned());
+        let waits = request.uri().query().is_some_and(|it| it.contains("wait="))
+            || path.ends_with("/claim")
+            || path.ends_with("/heartbeat");
+        let request_id = id.to_str().unwrap_or("none");
+        let span = trace::request(request_id, &method, route.as_deref(), request.headers());
+        Box::new(Seen { id, method, path, route, waits, span, started: Instant::now() })
+    }
+
+    fn tell(self: Box<Self>, app: &App, response: &mut Response) {
+        let Seen { id, method, path, route, waits, span, started } = *self;
+        let (status, took) = (response.status(), started.elapsed());
+        let (code, took_us) = (status.as_u16(), took.as_micros());
+        let request_id = id.to_str().unwrap_or("none");
+        span.in_scope(|| match status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
+            // Where only what is wrong is logged, there is no span that tells of the request.
+            true => tracing::warn!(%method, path, status = code, took_us, request_id, "request failed"),
+            false => tracing::debug!(path, status = code, took_us, "answered"),
+        });
+        app.requests.add(route.as_deref(), status.as_u16(), (!waits).then_some(took));
+        let headers = response.headers_mut();
+        headers.insert("x-request-id", id);
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    }
 }
 
 /// Whether its sender has sent too many.

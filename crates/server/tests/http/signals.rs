@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::stand::Stand;
 
 /// An execution that waits for `approved`, and the token of its waitpoint.
-async fn waiting(stand: &Stand) -> (String, Value) {
+pub async fn waiting(stand: &Stand) -> (String, Value) {
     let id = stand.submit(json!({ "kind": "deploy" })).await;
     let worker = stand.worker().await;
     let task = stand.claim(&worker, json!({ "name": "tester", "wait_ms": 5_000 })).await.remove(0);

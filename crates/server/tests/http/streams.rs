@@ -82,6 +82,23 @@ async fn events_come_as_they_happen_and_go_on_after_the_last_id() {
     assert_eq!(page["events"][0]["execution"], json!(third));
 }
 
+/// What watches one execution: its history first, then what happens to it, and nothing of others.
+#[tokio::test]
+async fn one_execution_is_watched_from_its_beginning_and_after_a_break() {
+    let stand = Stand::new().await;
+    let id = stand.submit(json!({ "kind": "a", "start": 3_600_000 })).await;
+    let path = format!("/v1/executions/{id}/events");
+    let mut reader = Reader::open(&stand, &path, None).await;
+    let created = reader.next().await;
+    assert_eq!((created.event.as_str(), &created.data["execution"]), ("created", &json!(id)));
+    drop(reader);
+    stand.submit(json!({ "kind": "another" })).await;
+    stand.post(&format!("/v1/executions/{id}/cancel"), json!({ "cause": "enough" })).await.good();
+    let mut reader = Reader::open(&stand, &path, created.id.as_deref()).await;
+    let cancelled = reader.next().await;
+    assert_eq!((cancelled.event.as_str(), &cancelled.data["execution"]), ("cancelled", &json!(id)));
+}
+
 #[tokio::test]
 async fn output_comes_as_it_is_appended_and_ends_with_the_execution() {
     let stand = Stand::new().await;

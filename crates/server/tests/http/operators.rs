@@ -1,0 +1,158 @@
+//! What operators see: who changed what, figures that count, and whether requests should come here.
+
+use std::collections::BTreeMap;
+
+use ff_core::registry::Role;
+use ff_server::Config;
+use serde_json::{Value, json};
+
+use crate::stand::Stand;
+
+#[tokio::test]
+async fn whatever_operators_do_is_an_event_under_the_name_of_their_token() {
+    let stand = Stand::guarded().await;
+    let admin = format!("Bearer {}", stand.token(Role::Admin, &[]).await);
+    let headers = [("authorization", admin.as_str())];
+    let send = async |method: &str, path: &str, body: Value| {
+        stand.send(method, path, Some(body), &headers).await.good()
+    };
+    let id = send("POST", "/v1/executions", json!({ "kind": "a", "start": 3_600_000 })).await;
+    let id = id["id"].as_str().unwrap().to_owned();
+    let why = json!({ "actor": "ada", "cause": "maintenance" });
+    send("POST", &format!("/v1/executions/{id}/hold"), why.clone()).await;
+    send("POST", &format!("/v1/executions/{id}/release"), why.clone()).await;
+    let priority = json!({ "priority": 3, "actor": "ada", "cause": "maintenance" });
+    send("POST", &format!("/v1/executions/{id}/priority"), priority).await;
+    send("PATCH", "/v1/lanes/billing", json!({ "mode": "paused", "actor": "ada", "cause": "maintenance" }))
+        .await;
+    send("POST", "/v1/keys/rotate", why.clone()).await;
+    let token = json!({ "name": "ci", "role": "viewer", "actor": "ada", "cause": "maintenance" });
+    let token = send("POST", "/v1/tokens", token).await;
+    let token = format!("/v1/tokens/{}", token["token"]["id"].as_str().unwrap());
+    send("DELETE", &token, why.clone()).await;
+    let hook = json!({ "url": "https://example.org/", "actor": "ada", "cause": "maintenance" });
+    send("PUT", "/v1/webhooks/chat", hook).await;
+    send("DELETE", "/v1/webhooks/chat", why.clone()).await;
+
+    let page =
+        stand.send("GET", "/v1/events?family=operator&start=beginning&limit=100", None, &headers).await;
+    let page = page.good();
+    let events = page["events"].as_array().unwrap();
+    for fact in [
+        "held",
+        "unheld",
+        "priority_changed",
+        "lane_changed",
+        "key_rotated",
+        "token_created",
+        "token_revoked",
+        "webhook_set",
+        "webhook_removed",
+    ] {
+        let event = events.iter().rfind(|event| event["event"] == fact);
+        let event = event.unwrap_or_else(|| panic!("{fact} is no event: {page}"));
+        assert_eq!(event["fact"]["by"]["actor"], "admin-token/ada", "{event}");
+        assert_eq!(event["fact"]["by"]["cause"], "maintenance", "{event}");
+    }
+}
+
+/// The samples of the text that Prometheus reads, by name and labels.
+async fn samples(stand: &Stand) -> BTreeMap<String, f64> {
+    let text = String::from_utf8(stand.get("/metrics").await.body).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            (name.to_owned(), value.parse().unwrap_or_else(|_| panic!("{line}")))
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn metrics_count_what_has_happened_and_buckets_add_up() {
+    let stand = Stand::new().await;
+    for _ in 0..3 {
+        stand.submit(json!({ "kind": "a", "lane": "billing" })).await;
+    }
+    let before = samples(&stand).await;
+    let of = |samples: &BTreeMap<String, f64>, name: &str| {
+        *samples.get(name).unwrap_or_else(|| panic!("no {name} in {samples:#?}"))
+    };
+    assert_eq!(of(&before, r#"flowfabric_queue_depth{lane="billing"}"#), 3.0);
+    assert_eq!(of(&before, r#"flowfabric_executions{lane="billing",state="waiting"}"#), 3.0);
+    assert_eq!(of(&before, "flowfabric_time_to_start_seconds_count"), 0.0);
+    let requests = r#"flowfabric_http_requests_total{route="/v1/executions",status="201"}"#;
+    assert_eq!(of(&before, requests), 3.0);
+
+    let worker = stand.worker().await;
+    let claim = json!({ "name": "tester", "lanes": ["billing"], "max": 2, "wait_ms": 5_000 });
+    let tasks = stand.claim(&worker, claim).await;
+    let leases: Vec<Value> = tasks.iter().map(|task| json!({ "lease": task["lease"] })).collect();
+    stand.post("/v1/tasks/complete", json!({ "tasks": leases })).await.good();
+    let after = samples(&stand).await;
+    let (started, ended) = (tasks.len() as f64, tasks.len() as f64);
+    assert_eq!(of(&after, r#"flowfabric_queue_depth{lane="billing"}"#), 3.0 - started);
+    assert_eq!(of(&after, r#"flowfabric_executions{lane="billing",state="completed"}"#), ended);
+    assert_eq!(of(&after, "flowfabric_time_to_start_seconds_count"), started);
+    assert_eq!(of(&after, "flowfabric_run_seconds_count"), ended);
+    assert!(of(&after, "flowfabric_commits_total") > of(&before, "flowfabric_commits_total"));
+
+    // Each bucket holds those before it, and the last holds all.
+    for name in ["flowfabric_time_to_start_seconds", "flowfabric_run_seconds"] {
+        let prefix = format!("{name}_bucket");
+        let mut buckets: Vec<(f64, f64)> = after
+            .iter()
+            .filter(|(it, _)| it.starts_with(&prefix))
+            .map(|(it, count)| {
+                let bound = it.split("le=\"").nth(1).unwrap().split('"').next().unwrap();
+                (if bound == "+Inf" { f64::INFINITY } else { bound.parse().unwrap() }, *count)
+            })
+            .collect();
+        buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert!(buckets.is_sorted_by(|a, b| a.1 <= b.1), "{buckets:?}");
+        assert_eq!(buckets.last().unwrap(), &(f64::INFINITY, of(&after, &format!("{name}_count"))));
+    }
+}
+
+/// Nobody can make a server remember without end: neither by lanes nor by paths.
+#[tokio::test]
+async fn metrics_stay_few_whatever_callers_make_up() {
+    let stand = Stand::new().await;
+    let executions: Vec<Value> =
+        (0..150).map(|n| json!({ "kind": "a", "lane": format!("lane-{n}") })).collect();
+    stand.post("/v1/executions", json!({ "executions": executions })).await.good();
+    for n in 0..20 {
+        stand.get(&format!("/v1/made-up/{n}")).await;
+    }
+    let samples = samples(&stand).await;
+    let depths: Vec<_> =
+        samples.iter().filter(|(name, _)| name.starts_with("flowfabric_queue_depth")).collect();
+    assert_eq!(depths.len(), 101, "a hundred lanes and all others");
+    assert_eq!(samples[r#"flowfabric_queue_depth{lane="other"}"#], 50.0);
+    assert_eq!(depths.iter().map(|(_, depth)| **depth).sum::<f64>(), 150.0);
+    assert!(!samples.keys().any(|name| name.contains("made-up")), "{samples:#?}");
+}
+
+#[tokio::test]
+async fn a_server_without_its_store_lives_and_is_not_ready_until_it_is_back() {
+    let stand = Stand::new().await;
+    assert_eq!(stand.get("/readyz").await.good()["status"], "ok");
+    stand.store.faults().start_outage();
+    assert_eq!(stand.get("/readyz").await.problem(), (503, "unavailable".into()));
+    assert_eq!(stand.get("/healthz").await.good()["status"], "ok");
+    stand.store.faults().end_outage();
+    assert_eq!(stand.get("/readyz").await.good()["status"], "ok");
+}
+
+#[tokio::test]
+async fn nobody_waits_longer_than_the_server_allows() {
+    let stand =
+        Stand::with(Config { wait_max: std::time::Duration::from_millis(20), ..Config::default() }).await;
+    let id = stand.submit(json!({ "kind": "a", "lane": "elsewhere" })).await;
+    let started = std::time::Instant::now();
+    let result = stand.get(&format!("/v1/executions/{id}/result?wait=50s")).await.good();
+    assert_eq!(result["ended"], false);
+    let worker = stand.worker().await;
+    assert!(stand.claim(&worker, json!({ "name": "tester", "wait_ms": 50_000 })).await.is_empty());
+    assert!(started.elapsed().as_secs() < 25, "{:?}", started.elapsed());
+}
