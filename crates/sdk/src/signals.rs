@@ -2,23 +2,32 @@
 
 /// Ends when the process is asked to end: ctrl-c, SIGINT or SIGTERM. [`Worker::run`](crate::Worker::run) stops then;
 /// programs that do something else beside can, too.
-pub async fn asked_to_end() {
-    let interrupted = async {
+///
+/// It listens from when it is called, not from when it is first waited for: a signal in between is not lost, and does not
+/// end the process at once.
+pub fn asked_to_end() -> impl Future<Output = ()> + Send {
+    #[cfg(unix)]
+    let signals = {
+        use tokio::signal::unix::{SignalKind, signal};
+        [SignalKind::interrupt(), SignalKind::terminate()].map(|kind| signal(kind).ok())
+    };
+    async move {
+        #[cfg(unix)]
+        {
+            let [interrupted, terminated] = signals.map(|signal| async move {
+                match signal {
+                    Some(mut signal) => drop(signal.recv().await),
+                    None => std::future::pending().await,
+                }
+            });
+            tokio::select! {
+                () = interrupted => {}
+                () = terminated => {}
+            }
+        }
+        #[cfg(not(unix))]
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
-    };
-    #[cfg(unix)]
-    let terminated = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signal) => drop(signal.recv().await),
-            Err(_) => std::future::pending().await,
-        }
-    };
-    #[cfg(not(unix))]
-    let terminated = std::future::pending::<()>();
-    tokio::select! {
-        () = interrupted => {}
-        () = terminated => {}
     }
 }

@@ -108,16 +108,20 @@ impl Serve {
         let bulks = engine.run_bulks();
         let (url, store) =
             (format!("{scheme}://{}", server.address), session::without_password(&settings.store));
+        // Whoever reads where it listens may ask it to end at once.
+        let end = flowfabric::asked_to_end();
         if settings.json {
             view::json_line(&json!({ "listening": url, "store": store }))?;
         } else {
             view::line(&format!("listening on {url}, store {store}"))?;
         }
-        flowfabric::asked_to_end().await;
+        end.await;
+        // From here on, so that nobody who asks again is overheard.
+        let again = flowfabric::asked_to_end();
         server.leave();
         tokio::select! {
             () = tokio::time::sleep(self.drain_delay) => {}
-            () = flowfabric::asked_to_end() => {}
+            () = again => {}
         }
         let stopped = server.stop().await;
         deliveries.stop().await;

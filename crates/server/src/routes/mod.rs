@@ -256,8 +256,8 @@ impl Seen {
         Box::new(Seen { id, method, path, route, waits, span, started: Instant::now() })
     }
 
-    fn tell(self: Box<Self>, app: &App, response: &mut Response) {
-        let Seen { id, method, path, route, waits, span, started } = *self;
+    fn tell(self, app: &App, response: &mut Response) {
+        let Seen { id, method, path, route, waits, span, started } = self;
         let (status, took) = (response.status(), started.elapsed());
         let (code, took_us) = (status.as_u16(), took.as_micros());
         let request_id = id.to_str().unwrap_or("none");

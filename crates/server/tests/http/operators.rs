@@ -16,7 +16,7 @@ async fn whatever_operators_do_is_an_event_under_the_name_of_their_token() {
     let send = async |method: &str, path: &str, body: Value| {
         stand.send(method, path, Some(body), &headers).await.good()
     };
-    let id = send("POST", "/v1/executions", json!({ "kind": "a", "start": 3_600_000 })).await;
+    let id = send("POST", "/v1/executions", json!({ "kind": "a", "delay_ms": 3_600_000 })).await;
     let id = id["id"].as_str().unwrap().to_owned();
     let why = json!({ "actor": "ada", "cause": "maintenance" });
     send("POST", &format!("/v1/executions/{id}/hold"), why.clone()).await;

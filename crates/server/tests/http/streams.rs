@@ -86,7 +86,7 @@ async fn events_come_as_they_happen_and_go_on_after_the_last_id() {
 #[tokio::test]
 async fn one_execution_is_watched_from_its_beginning_and_after_a_break() {
     let stand = Stand::new().await;
-    let id = stand.submit(json!({ "kind": "a", "start": 3_600_000 })).await;
+    let id = stand.submit(json!({ "kind": "a", "delay_ms": 3_600_000 })).await;
     let path = format!("/v1/executions/{id}/events");
     let mut reader = Reader::open(&stand, &path, None).await;
     let created = reader.next().await;
