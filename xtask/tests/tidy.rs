@@ -211,11 +211,8 @@ fn every_code_is_explained() {
         let source = if is_told { fs::read_to_string(&path).unwrap() } else { continue };
         // The status comes first, then the code.
         for call in source.split("Problem::new(").skip(1) {
-            let Some(code) =
-                call.split('"').nth(1).filter(|_| call.starts_with(|it: char| it.is_ascii_digit()))
-            else {
-                continue;
-            };
+            let code = call.split_once(',').and_then(|(_, rest)| rest.trim_start().strip_prefix('"'));
+            let Some(code) = code.and_then(|rest| rest.split('"').next()) else { continue };
             codes += 1;
             if !text.contains(&format!("`{code}`")) {
                 problems.push(format!("docs/errors.md does not explain `{code}` of {}", path.display()));

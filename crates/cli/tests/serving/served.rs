@@ -95,9 +95,9 @@ impl Served {
         answer.json()["id"].as_str().unwrap().to_owned()
     }
 
-    /// A claim that waits for a minute.
+    /// A claim that waits as long as the server lets it.
     pub fn poll(&self, worker: &str) -> TcpStream {
-        let body = json!({ "name": "tester", "wait_ms": 60_000 }).to_string();
+        let body = json!({ "name": "tester", "wait_ms": 3_600_000 }).to_string();
         self.open("POST", &format!("/v1/workers/{worker}/claim"), "", &body)
     }
 
