@@ -7,6 +7,7 @@ use ff_api::output::{FrameDoc, StreamDoc};
 use ff_api::{Problem, record};
 use ff_core::ExecutionId;
 use ff_core::query::FramePageAsk;
+use ff_engine::tail::BadPlace;
 use ff_engine::{Output, Place, Tail};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -63,17 +64,22 @@ pub async fn stream(
         let detail = "output is hidden from this token; use one that may see payloads";
         return Err(Problem::new(403, "forbidden", "Not allowed", detail).into());
     }
+    let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
+    let last = last.map(|text| place("Last-Event-ID", text)).transpose()?;
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.contains("text/event-stream") {
-        let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
-        let after: Option<Result<Place, _>> = last.or(reading.after.as_deref()).map(str::parse);
-        let after = after.transpose().map_err(|bad: ff_engine::tail::BadPlace| {
-            Problem::invalid("after", format!("is wrong: {bad}"))
-        })?;
+        let after = match (last, reading.after.as_deref()) {
+            (None, Some(text)) => Some(place("after", text)?),
+            (last, _) => last,
+        };
         let tail = app.engine.tail(id, after).await?;
         return Ok(stream::answer(&app, &caller, |sink| live(tail, sink, wants)));
     }
     page(&app, &caller, wants, id, &reading).await
+}
+
+fn place(field: &'static str, text: &str) -> Result<Place, Problem> {
+    text.parse().map_err(|bad: BadPlace| Problem::invalid(field, format!("is wrong: {bad}")))
 }
 
 async fn page(
