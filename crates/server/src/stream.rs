@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use ff_core::registry::SecretHash;
@@ -25,6 +25,12 @@ const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// How many messages may wait for a slow reader before its source waits with them.
 const AHEAD: usize = 64;
+
+/// Where a reader was cut off. An empty id is none, as readers of event streams have it.
+pub fn last_id(headers: &HeaderMap) -> Option<&str> {
+    let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
+    last.filter(|id| !id.is_empty())
+}
 
 /// What a source of events writes into.
 #[derive(Debug)]

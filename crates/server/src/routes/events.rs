@@ -70,7 +70,7 @@ impl Following {
     }
 
     fn from(&self, headers: &HeaderMap) -> Result<Start, Refusal> {
-        let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
+        let last = stream::last_id(headers);
         match (last.or(self.cursor.as_deref()), self.start.as_deref()) {
             (Some(cursor), _) => Ok(Start::After(cursor.parse().map_err(bad_cursor)?)),
             (None, None | Some("now")) => Ok(Start::Now),

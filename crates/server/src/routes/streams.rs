@@ -64,7 +64,7 @@ pub async fn stream(
         let detail = "output is hidden from this token; use one that may see payloads";
         return Err(Problem::new(403, "forbidden", "Not allowed", detail).into());
     }
-    let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
+    let last = stream::last_id(&headers);
     let last = last.map(|text| place("Last-Event-ID", text)).transpose()?;
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.contains("text/event-stream") {

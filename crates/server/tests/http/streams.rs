@@ -126,6 +126,7 @@ async fn output_comes_as_it_is_appended_and_ends_with_the_execution() {
     assert_eq!(reader.next().await.data["state"], "completed");
     let page = stand.get(&format!("{path}?after=1")).await.good();
     assert_eq!((&page["next"], &page["frames"][0]["text"]), (&json!(3), &json!("two")));
+    stand.send("GET", &path, None, &[("last-event-id", "")]).await.good();
     let wrong = stand.send("GET", &path, None, &[("last-event-id", "{}")]).await;
     assert_eq!((wrong.status, &wrong.json()["fields"][0]["field"]), (400, &json!("Last-Event-ID")));
 }
