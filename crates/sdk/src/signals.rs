@@ -4,7 +4,7 @@
 /// programs that do something else beside can, too.
 ///
 /// It listens from when it is called, not from when it is first waited for: a signal in between is not lost, and does not
-/// end the process at once.
+/// end the process at once. For that it has to be called within a runtime.
 pub fn asked_to_end() -> impl Future<Output = ()> + Send {
     #[cfg(unix)]
     let signals = {

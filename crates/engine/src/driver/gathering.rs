@@ -23,7 +23,7 @@ impl Driver {
     /// Answers those whose commit has ended and takes in what they ask next. Whoever is alone is not waited for.
     pub(super) fn gather(&mut self) {
         let Some(took) = self.gathering.took.take() else { return };
-        // Where several servers share a machine or a store, their waiting would cost the others more than it saves.
+        // Servers that share a database would cost each other more by waiting than it saves.
         if self.config.local_clock.is_some() || self.errands.are_given {
             return;
         }
