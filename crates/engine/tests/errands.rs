@@ -182,6 +182,26 @@ fn after_a_conflict_the_first_server_ends_leases_for_the_others() {
 }
 
 #[test]
+fn as_long_as_there_are_many_errands_nobody_tries_without_them() {
+    for (each_second, handed_over) in [(60, true), (10, false)] {
+        let mut stand = Stand::new();
+        let fence = stand.started();
+        stand.dispute();
+        for _ in 0..8 {
+            for _ in 0..each_second {
+                stand.ask(SECOND, complete(fence), Ms::MAX);
+            }
+            stand.deliver();
+            stand.at += 1_000;
+        }
+        let ticket = stand.ask(SECOND, complete(fence), Ms::MAX);
+        assert_eq!(!stand.post.is_empty(), handed_over, "{each_second} a second");
+        stand.deliver();
+        assert_eq!(stand.replies[&ticket], COMPLETED);
+    }
+}
+
+#[test]
 fn what_must_not_happen_twice_is_not_handed_over() {
     let mut stand = Stand::new();
     let fence = stand.started();

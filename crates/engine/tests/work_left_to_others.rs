@@ -11,12 +11,12 @@ use ff_core::{Command, ExecutionId, InstanceId, Kind, LaneName, Ms, PartitionId,
 use ff_engine::config::MachineConfig;
 use ff_engine::machine::affinity::ranks;
 use ff_engine::machine::{Input, Machine, Output, Ticket};
-use ff_store::Commit;
+use ff_store::{Commit, Outcome};
 use ff_store::memory::MemoryState;
 
 const PARTITION: PartitionId = PartitionId(0);
 /// Longer than any poll waits here.
-const LONG_MS: Ms = 1_000;
+const LONG_MS: Ms = 4_000;
 
 /// A server with a store that others use too.
 struct Stand {
@@ -29,10 +29,27 @@ struct Stand {
 impl Stand {
     /// Two servers on one partition, the first one first.
     fn new() -> Stand {
+        Stand::with(MachineConfig::default())
+    }
+
+    /// Two servers that are in each other's way.
+    fn disputed() -> Stand {
+        let mut stand = Stand::with(MachineConfig { errands: true, ..MachineConfig::default() });
+        // Made for this very call, so nothing is read that would tell of the other server's commits.
+        for (server, n) in [(1, 1_001), (0, 1_002), (1, 1_003)] {
+            let id = ExecutionId::from_parts(1, Route(0), n);
+            let create = Create::new(id, Kind::parse("k").unwrap(), Payload::json("1"));
+            stand.command(server, Create { fresh: true, ..create });
+        }
+        assert_eq!(stand.machines[1].stats().conflicts, 1, "the second server was in nobody's way");
+        stand
+    }
+
+    fn with(config: MachineConfig) -> Stand {
         let names: Vec<String> = (0..2).map(|n| format!("server {n}")).collect();
         let mut machines = Vec::new();
         for (seed, name) in (7..).zip(&names) {
-            let mut machine = Machine::new(1, Arc::new(Limits::default()), MachineConfig::default(), seed);
+            let mut machine = Machine::new(1, Arc::new(Limits::default()), config.clone(), seed);
             machine.set_servers(name, &names);
             machines.push(machine);
         }
@@ -167,6 +184,53 @@ fn work_elsewhere_is_left_to_the_first_for_a_moment_and_never_for_ever() {
     stand.create(0);
     let poll = stand.poll(1);
     assert_eq!(stand.served_after(1, poll), 25);
+}
+
+/// Whoever comes first takes a little work soon, if servers are in each other's way: it is busy, not absent. Of much
+/// work there is enough for all.
+#[test]
+fn servers_in_each_others_way_leave_a_little_work_for_longer_than_much() {
+    for (more, after) in [(0, 1_000), (300, 200)] {
+        let mut stand = Stand::disputed();
+        (0..more).for_each(|_| stand.create(0));
+        let poll = stand.poll(1);
+        assert_eq!(stand.served_after(1, poll), after, "with {more} more");
+    }
+}
+
+#[test]
+fn a_poll_whose_claims_were_all_in_vain_has_found_nothing() {
+    let mut stand = Stand::new();
+    stand.create(0);
+    let poll = stand.poll_for(0, 300);
+    let (mut claims, mut heard) = (0, Vec::new());
+    for _ in 0..400 {
+        let machine = &mut stand.machines[0];
+        machine.turn(stand.at);
+        for output in machine.take_outputs() {
+            match output {
+                Output::Load { token, asks } => {
+                    let result = stand.store.load(PARTITION, &asks, stand.at);
+                    machine.accept(stand.at, Input::Loaded { token, result });
+                }
+                Output::Commit(commits) => {
+                    for Commit { partition, id, .. } in commits {
+                        claims += 1;
+                        let outcome = Outcome::Conflict;
+                        machine.accept(stand.at, Input::Committed { partition, id, outcome });
+                    }
+                }
+                Output::Turn { partition, .. } => {
+                    machine.accept(stand.at, Input::Turn { partition, result: Ok(false) });
+                }
+                Output::Reply { ticket, result } => heard.push((ticket, result)),
+                _ => {}
+            }
+        }
+        stand.at += 1;
+    }
+    assert!(claims > 1, "{claims} claims");
+    assert_eq!(heard, [(poll, Ok(Reply::Claimed(Vec::new())))]);
 }
 
 #[test]

@@ -30,6 +30,9 @@ const SILENCE_MS: Ms = 1_000;
 const EXPECTED_MS: Ms = 1_000;
 /// How long a server tries to carry out what it was asked for.
 const CARRY_OUT_MS: Ms = 2_000;
+/// Of so many errands in a second, one or the other would meet another server's commit: nobody tries without them.
+const MANY: u32 = 50;
+const SECOND_MS: Ms = 1_000;
 /// Larger commands are not worth carrying about.
 const WEIGHT_MAX: usize = 16 << 10;
 
@@ -74,6 +77,8 @@ pub(super) struct Errands {
     lines: BTreeMap<Arc<str>, Vec<Line>>,
     /// Until when a server is not asked for anything.
     silent: FxHashMap<Arc<str>, Ms>,
+    /// When the second began in which errands are counted, and how many were given in it.
+    second: (Ms, u32),
     /// When another server was heard of last.
     heard_at: Option<Ms>,
     closed: bool,
@@ -102,7 +107,19 @@ impl Errands {
         let Pending { command, give_up_at, .. } = pending;
         let (to, until) = (to.clone(), (at + PATIENCE_MS).min(give_up_at));
         self.given.insert(number, Given { to, ticket, partition, command, give_up_at, until });
+        if at >= self.second.0 + SECOND_MS {
+            self.second = (at, 0);
+        }
+        self.second.1 += 1;
         None
+    }
+
+    /// Whether so many errands were given in this second that servers would be in each other's way without them.
+    /// Says so once in a second.
+    pub fn has_become_many(&mut self) -> bool {
+        let many = self.second.1 == MANY;
+        self.second.1 += u32::from(many);
+        many
     }
 
     /// What another server says.

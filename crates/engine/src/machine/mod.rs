@@ -234,6 +234,9 @@ impl Machine {
                 {
                     self.outputs.push(Output::Reply { ticket, result: Err(failure) });
                 }
+                if self.errands.has_become_many() {
+                    self.dispute(at);
+                }
             }
             Input::Poll { ticket, poll, max, give_up_at } => {
                 self.polls.add(at, ticket, poll, max, give_up_at)
@@ -250,7 +253,7 @@ impl Machine {
                     self.offset_ms = now - at;
                 }
                 if self.gives_errands && matches!(outcome, Outcome::Conflict) {
-                    self.runners.iter_mut().for_each(|runner| runner.disputed_until = at + DISPUTED_MS);
+                    self.dispute(at);
                 }
                 let runner = &mut self.runners[partition.index()];
                 runner.committed(at, id, outcome, &mut self.outputs);
@@ -277,6 +280,10 @@ impl Machine {
             }
         }
         self.settle();
+    }
+
+    fn dispute(&mut self, at: Ms) {
+        self.runners.iter_mut().for_each(|runner| runner.disputed_until = at + DISPUTED_MS);
     }
 
     /// Decides what can be decided now. Call it after accepting everything that was at hand: what arrives

@@ -40,9 +40,13 @@ impl Runner {
         if at < self.give_up_from {
             return;
         }
-        let unavailable = |error: &str| {
+        let unavailable = |origin: &Origin, error: &str| {
             let error = if error.is_empty() { "no answer yet" } else { error };
-            Err(Failure::Unavailable(error.to_owned()))
+            match origin {
+                // A poll whose claims were all in vain has found nothing, like one that waited in vain.
+                Origin::Poll(_) => Ok(Reply::Claimed(Vec::new())),
+                _ => Err(Failure::Unavailable(error.to_owned())),
+            }
         };
         if self.queue.iter().chain(&self.parked).any(|pending| pending.give_up_at <= at) {
             let queue = std::mem::take(&mut self.queue);
@@ -52,7 +56,7 @@ impl Runner {
             self.queue = left.into();
             self.queue_bytes = self.queue.iter().map(|pending| pending.command.weight()).sum();
             for pending in over {
-                let result = unavailable(&self.last_error);
+                let result = unavailable(&pending.origin, &self.last_error);
                 self.answer(Decided { pending, result }, outputs);
             }
         }
@@ -60,7 +64,7 @@ impl Runner {
         let (over, left): (Vec<_>, Vec<_>) = waiting.partition(|it| it.decided.pending.give_up_at <= at);
         self.unconfirmed = left;
         for it in over {
-            let result = unavailable(&self.last_error);
+            let result = unavailable(&it.decided.pending.origin, &self.last_error);
             self.answer(Decided { result, ..it.decided }, outputs);
         }
         if matches!(self.phase, Phase::Resolving { .. }) {

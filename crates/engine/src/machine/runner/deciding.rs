@@ -311,7 +311,12 @@ impl Runner {
     }
 
     pub(super) fn has_ready(&self) -> bool {
-        self.ws.ready().lanes().any(|(_, classes)| classes.values().any(|window| window.total() > 0))
+        self.ready_count() > 0
+    }
+
+    pub(super) fn ready_count(&self) -> u64 {
+        let lanes = self.ws.ready().lanes();
+        lanes.flat_map(|(_, classes)| classes.values()).map(|window| window.total()).sum()
     }
 
     /// Reads ahead, so that neither workers nor timers run into the end of a window.

@@ -10,7 +10,10 @@ use super::{LATER_MS, Phase, Runner};
 /// A poll waits so long for each server that comes before, up to so many.
 const PATIENCE_MS: Ms = 25;
 /// And so long while servers are in each other's way: whoever comes before is busy, not absent.
-const PATIENCE_WITH_BUSY_MS: Ms = 200;
+const PATIENCE_WITH_BUSY_MS: Ms = 1_000;
+/// Of so many that wait there is enough for all: whoever comes before does not get to them soon.
+const PLENTY: u64 = 256;
+const PATIENCE_WITH_PLENTY_MS: Ms = 200;
 const RANKS_MAX: u32 = 4;
 
 impl Runner {
@@ -61,6 +64,7 @@ impl Runner {
         let for_each = match (self.undisturbed, at < self.disputed_until) {
             (true, _) => 0,
             (false, false) => PATIENCE_MS,
+            (false, true) if self.has_plenty() => PATIENCE_WITH_PLENTY_MS,
             (false, true) => PATIENCE_WITH_BUSY_MS,
         };
         Ms::from(self.rank.min(RANKS_MAX)) * for_each
@@ -73,6 +77,15 @@ impl Runner {
             (_, Some(seen)) => Some(!seen.ready.is_empty()),
             _ => None,
         }
+    }
+
+    fn has_plenty(&self) -> bool {
+        let count: u64 = match (&self.phase, &self.seen) {
+            (Phase::Serving, _) => self.ready_count(),
+            (_, Some(seen)) => seen.ready.iter().map(|(_, _, count)| count).sum(),
+            _ => 0,
+        };
+        count >= PLENTY
     }
 
     /// Notes since when work is left here that polls could take: their own waiting may be over too soon to count.
