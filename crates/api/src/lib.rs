@@ -16,6 +16,7 @@ pub mod flow;
 pub mod inbox;
 pub mod lane;
 pub mod mail;
+pub mod namespace;
 pub mod output;
 pub mod payload;
 pub mod problem;

@@ -16,6 +16,7 @@ mod info;
 mod key;
 mod lane;
 mod list;
+mod namespaces;
 mod operate;
 mod priority;
 mod release;
@@ -74,6 +75,7 @@ pub enum Command {
     Tag(tag::Tag),
     Remove(remove::Remove),
     Counts(counts::Counts),
+    Namespaces(namespaces::Namespaces),
     Info(info::Info),
     Tail(tail::Tail),
     Worker(worker::Worker),
@@ -117,6 +119,7 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Problem> {
         Command::Tag(it) => it.run(&settings).await,
         Command::Remove(it) => it.run(&settings).await,
         Command::Counts(it) => it.run(&settings).await,
+        Command::Namespaces(it) => it.run(&settings).await,
         Command::Info(it) => it.run(&settings).await,
         Command::Tail(it) => it.run(&settings).await,
         Command::Worker(it) => it.run(&settings).await,

@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -55,7 +55,10 @@ fn who_does_not_finish_within_the_grace_is_cut_off() {
     // An answered request on another connection: the first one has been read meanwhile.
     assert_eq!(served.get("/healthz").status, 200);
     served.ask_to_end();
+    let asked = Instant::now();
     assert!(served.wait().success());
+    // Without the option it would be 20 seconds.
+    assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
     let mut rest = Vec::new();
     // Cut off or told that it took too long; never that it was done.
     let _ = half.read_to_end(&mut rest);

@@ -12,6 +12,7 @@ mod health;
 mod keys;
 mod lanes;
 mod letters;
+mod namespaces;
 mod operate;
 mod page;
 mod reading;
@@ -117,6 +118,8 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(tasks::expand))
         .routes(routes!(lanes::list))
         .routes(routes!(lanes::get, lanes::change))
+        .routes(routes!(namespaces::list))
+        .routes(routes!(namespaces::get))
         .routes(routes!(keys::list))
         .routes(routes!(keys::rotate))
         .routes(routes!(tokens::create, tokens::list))

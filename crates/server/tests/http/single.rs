@@ -35,6 +35,37 @@ async fn one_lane_one_worker_and_one_waitpoint_are_read_by_their_names() {
 }
 
 #[tokio::test]
+async fn namespaces_are_listed_with_what_is_in_them_to_those_who_may_see_them() {
+    let stand = Stand::guarded().await;
+    let admin = format!("Bearer {}", stand.token(Role::Admin, &[]).await);
+    let submit = async |namespace: &str| {
+        let body = json!({ "kind": "k", "namespace": namespace });
+        stand.send("POST", "/v1/executions", Some(body), &[("authorization", &admin)]).await.good()
+    };
+    submit("red").await;
+    submit("red").await;
+    let cancelled = format!("/v1/executions/{}/cancel", submit("blue").await["id"].as_str().unwrap());
+    stand.send("POST", &cancelled, Some(json!({})), &[("authorization", &admin)]).await.good();
+
+    let red = json!({ "name": "red", "executions": 2, "states": { "waiting": 2 } });
+    let blue = json!({ "name": "blue", "executions": 1, "states": { "cancelled": 1 } });
+    let ask = async |token: &str, path: &str| {
+        stand.send("GET", path, None, &[("authorization", token)]).await
+    };
+    let all = ask(&admin, "/v1/namespaces").await.good();
+    assert_eq!(all, json!({ "namespaces": [blue, red] }));
+    assert_eq!(ask(&admin, "/v1/namespaces/red").await.good(), red);
+    let unused = json!({ "name": "green", "executions": 0, "states": {} });
+    assert_eq!(ask(&admin, "/v1/namespaces/green").await.good(), unused);
+    assert_eq!(ask(&admin, "/v1/namespaces/NO%20NAME").await.problem().0, 400);
+
+    let viewer = format!("Bearer {}", stand.token(Role::Viewer, &["red"]).await);
+    assert_eq!(ask(&viewer, "/v1/namespaces").await.good(), json!({ "namespaces": [red] }));
+    assert_eq!(ask(&viewer, "/v1/namespaces/red").await.good(), red);
+    assert_eq!(ask(&viewer, "/v1/namespaces/blue").await.problem().0, 403);
+}
+
+#[tokio::test]
 async fn one_token_is_read_by_its_id_and_without_its_secret() {
     let stand = Stand::guarded().await;
     let admin = format!("Bearer {}", stand.token(Role::Admin, &[]).await);
