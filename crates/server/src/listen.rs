@@ -78,16 +78,21 @@ pub async fn start(engine: Engine, config: Config) -> Result<Running, ConfigErro
     let (turn, phase) = watch::channel(Phase::Serving);
     let (finished, done) = oneshot::channel();
     let rates = Rates::new(config.requests_per_second);
-    let app = Arc::new(App {
-        engine,
-        config,
-        claims: Claims::default(),
-        phase,
-        live: Live::default(),
-        requests: Requests::new(routes::paths()),
-        rates,
+    // To describe all routes takes megabytes for a moment. They are taken where connections are served, so that these
+    // use them again; each thread has memory of its own.
+    let described = tokio::spawn(async move {
+        let app = Arc::new(App {
+            engine,
+            config,
+            claims: Claims::default(),
+            phase,
+            live: Live::default(),
+            requests: Requests::new(routes::paths()),
+            rates,
+        });
+        (routes::router(app.clone()), app)
     });
-    let router = routes::router(app.clone());
+    let (router, app) = described.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
     let accepting = Accepting { listener, tls, router, app: app.clone() };
     tokio::spawn(async move {
         let _ = finished.send(accepting.run().await);
