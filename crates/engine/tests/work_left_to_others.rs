@@ -11,8 +11,8 @@ use ff_core::{Command, ExecutionId, InstanceId, Kind, LaneName, Ms, PartitionId,
 use ff_engine::config::MachineConfig;
 use ff_engine::machine::affinity::ranks;
 use ff_engine::machine::{Input, Machine, Output, Ticket};
-use ff_store::{Commit, Outcome};
 use ff_store::memory::MemoryState;
+use ff_store::{Commit, Outcome};
 
 const PARTITION: PartitionId = PartitionId(0);
 /// Longer than any poll waits here.

@@ -62,6 +62,7 @@ fn every_command_has_help() {
         "tag",
         "remove",
         "counts",
+        "namespaces",
         "tail",
         "worker",
         "workers",

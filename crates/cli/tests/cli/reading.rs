@@ -65,6 +65,9 @@ fn pages_filters_and_counts_agree(stand: &Stand) {
     assert_eq!(count(&["--until", "1h"]), 0);
     assert_eq!(count(&["--state", "completed", "--state", "failed"]), 0);
     assert_eq!(stand.json(["counts"])["total"], 6);
+    let named = serde_json::json!({ "name": "default", "executions": 6, "states": { "waiting": 6 } });
+    assert_eq!(stand.json(["namespaces"])["namespaces"], serde_json::json!([named]));
+    assert!(stand.ok(["namespaces"]).contains("6 waiting"));
 
     let first = stand.json(["list", "--limit", "4", "--oldest-first"]);
     let cursor = first["next"].as_str().unwrap();

@@ -49,9 +49,8 @@ async fn namespaces_are_listed_with_what_is_in_them_to_those_who_may_see_them() 
 
     let red = json!({ "name": "red", "executions": 2, "states": { "waiting": 2 } });
     let blue = json!({ "name": "blue", "executions": 1, "states": { "cancelled": 1 } });
-    let ask = async |token: &str, path: &str| {
-        stand.send("GET", path, None, &[("authorization", token)]).await
-    };
+    let ask =
+        async |token: &str, path: &str| stand.send("GET", path, None, &[("authorization", token)]).await;
     let all = ask(&admin, "/v1/namespaces").await.good();
     assert_eq!(all, json!({ "namespaces": [blue, red] }));
     assert_eq!(ask(&admin, "/v1/namespaces/red").await.good(), red);
