@@ -14,9 +14,11 @@ pub struct Stand {
     folder: TempDir,
     /// The database that the settings name; without one, what a newcomer gets.
     database: Option<Database>,
+    /// The server that the settings name.
+    server: Option<Server>,
 }
 
-/// Tests that hold on every store. Each is a function that takes a stand.
+/// Tests that hold on every store and through a server. Each is a function that takes a stand.
 macro_rules! on_every_store {
     ($($name:ident,)+) => {
         mod on_sqlite {
@@ -30,6 +32,13 @@ macro_rules! on_every_store {
             $(#[test]
             fn $name() {
                 super::$name(&crate::stand::Stand::on_postgres());
+            })+
+        }
+
+        mod through_a_server {
+            $(#[test]
+            fn $name() {
+                super::$name(&crate::stand::Stand::through_a_server());
             })+
         }
     };
@@ -56,20 +65,29 @@ impl From<Output> for Said {
 
 impl Stand {
     pub fn new() -> Stand {
-        Stand { folder: tempfile::tempdir().unwrap(), database: None }
+        Stand { folder: tempfile::tempdir().unwrap(), database: None, server: None }
     }
 
     /// A folder whose settings name a database that nobody else uses.
     pub fn on_postgres() -> Stand {
         let database = Database::create(&test_postgres().unwrap(), None).unwrap();
-        Stand { folder: tempfile::tempdir().unwrap(), database: Some(database) }
+        Stand { folder: tempfile::tempdir().unwrap(), database: Some(database), server: None }
+    }
+
+    /// A folder whose settings name a server.
+    pub fn through_a_server() -> Stand {
+        let mut stand = Stand::new();
+        // What is not asked of the server is not found.
+        stand.server = Some(stand.serve(["--store", "memory:"]));
+        stand
     }
 
     /// A stand of the same kind, with another store.
     pub fn another(&self) -> Stand {
-        match &self.database {
-            Some(_) => Stand::on_postgres(),
-            None => Stand::new(),
+        match (&self.database, &self.server) {
+            (Some(_), _) => Stand::on_postgres(),
+            (None, Some(_)) => Stand::through_a_server(),
+            (None, None) => Stand::new(),
         }
     }
 
@@ -78,11 +96,12 @@ impl Stand {
         run_sql(&self.database.as_ref().unwrap().url(), &[statement]).unwrap()
     }
 
-    /// The address of the store that the binary uses here.
+    /// The address of the store or server that the binary uses here.
     pub fn url(&self) -> String {
-        match &self.database {
-            Some(database) => database.url(),
-            None => format!("sqlite:{}", self.path("flowfabric.db").display()),
+        match (&self.database, &self.server) {
+            (Some(database), _) => database.url(),
+            (None, Some(server)) => server.url.clone(),
+            (None, None) => format!("sqlite:{}", self.path("flowfabric.db").display()),
         }
     }
 
@@ -161,7 +180,7 @@ impl Stand {
 
     /// How many executions the store holds; none if there is no store.
     pub fn stored(&self) -> u64 {
-        match self.database.is_some() || self.path("flowfabric.db").exists() {
+        match self.database.is_some() || self.server.is_some() || self.path("flowfabric.db").exists() {
             true => self.json(["list", "--count"])["count"].as_u64().unwrap(),
             false => 0,
         }
@@ -174,6 +193,9 @@ impl Stand {
         }
         if let Some(database) = &self.database {
             command.env("FLOWFABRIC_STORE", database.url());
+        }
+        if let Some(server) = &self.server {
+            command.env("FLOWFABRIC_SERVER", &server.url);
         }
         command.current_dir(self.folder.path()).env("USER", "ada").env("COLUMNS", "100");
         command
