@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use ff_core::class::Capabilities;
-use ff_core::commands::{Create, Poll, RegisterWorker};
+use ff_core::commands::{Create, Poll, RegisterWorker, Renew};
+use ff_core::execution::Fence;
 use ff_core::limits::Limits;
 use ff_core::{Command, ExecutionId, InstanceId, Kind, LaneName, Ms, PartitionId, Payload, Reply, Route};
 use ff_engine::config::MachineConfig;
@@ -24,6 +25,8 @@ struct Stand {
     machines: Vec<Machine>,
     at: Ms,
     last: u64,
+    /// Of what was claimed last.
+    fence: Option<Fence>,
 }
 
 impl Stand {
@@ -56,7 +59,7 @@ impl Stand {
         if ranks(&names[0], &names, 1) != [0] {
             machines.reverse();
         }
-        Stand { store: MemoryState::new(1, uuid::Uuid::nil()), machines, at: 1, last: 0 }
+        Stand { store: MemoryState::new(1, uuid::Uuid::nil()), machines, at: 1, last: 0, fence: None }
     }
 
     fn command(&mut self, server: usize, command: impl Into<Command>) {
@@ -133,6 +136,7 @@ impl Stand {
                         }
                     }
                     Output::Reply { ticket, result: Ok(Reply::Claimed(list)) } if !list.is_empty() => {
+                        self.fence = Some(list[0].fence());
                         served.push(ticket);
                     }
                     _ => {}
@@ -256,6 +260,20 @@ fn whoever_has_taken_work_goes_on_at_once_as_long_as_nobody_else_takes_any() {
     assert_eq!(stand.served_after(0, first), 0);
     let poll = stand.poll(1);
     assert_eq!(stand.served_after(1, poll), 25);
+}
+
+/// A server that others have renew their leases takes no work.
+#[test]
+fn leases_that_another_server_renews_were_not_taken_by_it() {
+    let mut stand = Stand::new();
+    (0..2).for_each(|_| stand.create(0));
+    let poll = stand.poll(1);
+    assert_eq!(stand.served_after(1, poll), 25);
+    let fence = stand.fence.take().unwrap();
+    stand.at += 1_000;
+    stand.command(0, Renew { fences: vec![fence] });
+    let poll = stand.poll(1);
+    assert_eq!(stand.served_after(1, poll), 0);
 }
 
 /// The moment passes without anything arriving: the machine says when it wants its next turn.

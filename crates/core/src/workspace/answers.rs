@@ -55,9 +55,11 @@ pub struct Missed {
 }
 
 impl Missed {
-    /// Whether somebody runs, or has renewed, what changed.
-    pub fn has_leases(&self) -> bool {
-        self.executions.iter().filter_map(|(_, it)| it.as_ref()).any(|execution| execution.lease().is_some())
+    /// Whether somebody has begun to run something of what changed at a time or later. Who only says again that it still
+    /// runs something took it before.
+    pub fn has_leases_since(&self, time: Ms) -> bool {
+        let leases = self.executions.iter().filter_map(|(_, it)| it.as_ref()?.lease());
+        leases.into_iter().any(|lease| lease.acquired_at >= time)
     }
 
     /// The records that changed.

@@ -122,7 +122,7 @@ impl Runner {
                 Answer::Changes(_) if !foreign => {}
                 Answer::Changes(Some(missed)) => {
                     keys = Some(missed.keys());
-                    if missed.has_leases() {
+                    if missed.has_leases_since(self.ws.header().now) {
                         (self.undisturbed, self.left_since) = (false, None);
                     }
                     self.ws.catch_up(*missed);
