@@ -271,7 +271,10 @@ fn leases_that_another_server_renews_were_not_taken_by_it() {
     assert_eq!(stand.served_after(1, poll), 25);
     let fence = stand.fence.take().unwrap();
     stand.at += 1_000;
+    stand.machines[0].accept(stand.at, Input::Status(Ok((stand.at, stand.store.status()))));
+    let before = stand.store.status()[0].version.number;
     stand.command(0, Renew { fences: vec![fence] });
+    assert_eq!(stand.store.status()[0].version.number, before + 1, "it was not renewed");
     let poll = stand.poll(1);
     assert_eq!(stand.served_after(1, poll), 0);
 }
