@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
 
 use crate::commands::Command;
@@ -56,6 +57,9 @@ pub struct Global {
     /// Where the work is kept: sqlite:PATH, postgres://… or memory: [default: sqlite:flowfabric.db]
     #[arg(long, global = true, value_name = "URL")]
     pub store: Option<String>,
+    /// The store was named on the command line, not in the environment.
+    #[arg(skip)]
+    pub store_is_named: bool,
     /// The server to use instead of a store, such as http://127.0.0.1:7400; its token is in FLOWFABRIC_TOKEN
     #[arg(long, global = true, value_name = "URL", conflicts_with = "store")]
     pub server: Option<String>,
@@ -112,7 +116,15 @@ pub fn read() -> Result<(Cli, bool), ExitCode> {
     // What follows is not for this program.
     let end = args.iter().position(|arg| arg == OsStr::new("--")).unwrap_or(args.len());
     args.splice(end..end, added);
-    let cli = command.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = command.try_get_matches_from(args).and_then(|matches| {
+        let mut cli = Cli::from_arg_matches(&matches)?;
+        let mut innermost = &matches;
+        while let Some((_, below)) = innermost.subcommand() {
+            innermost = below;
+        }
+        cli.global.store_is_named = innermost.value_source("store") == Some(ValueSource::CommandLine);
+        Ok(cli)
+    });
     match cli {
         Ok(cli) => {
             let json = cli.global.json;

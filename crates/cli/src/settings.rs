@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Settings {
     pub store: String,
+    /// It was named on the command line, so it is meant for this command.
+    pub store_is_named: bool,
     /// A server to use instead of the store.
     pub server: Option<String>,
     pub token: Option<String>,
@@ -41,6 +43,7 @@ impl Settings {
             server: global.server.clone().or(file.server.filter(|_| global.store.is_none())),
             // The environment, where it is not on everybody's screen, wins; the SDK looks there.
             token: file.token.filter(|_| std::env::var_os("FLOWFABRIC_TOKEN").is_none()),
+            store_is_named: global.store_is_named,
             store: global.store.clone().or(file.store).unwrap_or_else(|| STORE.to_owned()),
             ca_file: global.ca_file.clone().or(file.ca_file),
             json: global.json || file.json.unwrap_or(false),

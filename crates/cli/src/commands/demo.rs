@@ -14,13 +14,13 @@ use crate::settings::Settings;
   flowfabric demo
   flowfabric demo --keep ./demo
   flowfabric demo --serve
-  flowfabric demo --here --store postgres://me@db.example/empty
+  flowfabric demo --store postgres://me@db.example/empty
   flowfabric demo --json | jq .counts")]
 pub struct Demo {
     /// Keep the store in this folder, to look at it afterwards
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Play on the store of --store, which must be empty, instead of a new file
+    /// Play on the store of the settings, which must be empty, instead of a new file; --store means that, too
     #[arg(long, conflicts_with = "keep")]
     here: bool,
     /// Stay up afterwards and serve the store over HTTP
@@ -34,7 +34,10 @@ pub struct Demo {
 impl Demo {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
         let serve = self.serve.then(|| Serve::at(&self.listen)).transpose()?;
-        match self.here {
+        if settings.store_is_named && self.keep.is_some() {
+            return Err(Problem::usage("--keep is for a new file: give it or --store, not both"));
+        }
+        match self.here || settings.store_is_named {
             true => crate::demo::run_on(settings.store.clone(), true, serve, settings).await,
             false => crate::demo::run(self.keep, serve, settings).await,
         }

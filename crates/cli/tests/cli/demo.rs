@@ -41,6 +41,27 @@ fn the_demonstration_prints_one_document_with_the_counts() {
 }
 
 #[test]
+fn it_plays_on_a_store_that_is_named_on_the_command_line_and_on_no_other() {
+    let stand = Stand::new();
+    let shown = stand.json(["demo", "--store", "sqlite:named.db"]);
+    assert_eq!((&shown["ok"], &shown["store"]), (&json!(true), &json!("sqlite:named.db")));
+    assert_eq!(stand.json(["--store", "sqlite:named.db", "list", "--count"])["count"], 283);
+    let again = stand.run(["demo", "--store", "sqlite:named.db"]);
+    assert_eq!(again.code, 2, "{again:?}");
+    assert!(again.err.contains("needs an empty store"), "{again:?}");
+    let both = stand.run(["demo", "--store", "sqlite:other.db", "--keep", "kept"]);
+    assert_eq!(both.code, 2, "{both:?}");
+    assert!(both.err.contains("not both"), "{both:?}");
+
+    // What the environment names is for everyday work.
+    let everyday = stand.command(["demo"]).env("FLOWFABRIC_STORE", "sqlite:everyday.db").output().unwrap();
+    assert!(everyday.status.success(), "{everyday:?}");
+    for name in ["other.db", "everyday.db", "kept", "flowfabric.db"] {
+        assert!(!stand.path(name).exists(), "{name}");
+    }
+}
+
+#[test]
 fn people_see_it_progress_and_what_to_try_next() {
     let said = Stand::new().run(["demo"]);
     assert_eq!(said.code, 0, "{said:?}");

@@ -41,7 +41,7 @@ fn the_demonstration_plays_on_an_empty_database() {
     assert_eq!((&shown["ok"], &shown["counts"]["submitted"]), (&true.into(), &283.into()), "{shown:#}");
     assert!(!shown.to_string().contains(&password()), "{shown:#}");
     assert_eq!(stand.stored(), 283);
-    let again = stand.run(["demo", "--here"]);
+    let again = stand.run(["demo", "--store", &stand.url()]);
     assert_eq!(again.code, 2, "{again:?}");
     assert!(again.err.contains("needs an empty store"), "{again:?}");
     assert_eq!(stand.json(["doctor"])["ok"], true);
