@@ -35,8 +35,6 @@ request! {
         /// An id made by the caller, so that a lost answer can be asked for again. The server makes one otherwise.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<uuid::Uuid>))]
         pub id: Option<FlowId>,
-        #[serde(default)]
-        pub fresh: bool,
     }
 }
 
@@ -288,7 +286,8 @@ impl Drawing<'_> {
         find: &dyn Fn(&'static str, &str) -> Result<ExecutionId, Invalid>,
     ) -> Result<NewNode, Invalid> {
         let mut run = node.run;
-        let fresh = run.fresh || run.id.is_none();
+        // Whoever gives an id may give one that is there.
+        let fresh = run.id.is_none() && node.child.as_ref().is_none_or(|child| child.id.is_none());
         if run.namespace.as_deref().is_some_and(|it| it != self.namespace.as_str()) {
             return Err(Invalid::new("nodes.run.namespace", "is not that of the flow; leave it out"));
         }
@@ -329,7 +328,7 @@ impl FlowRequest {
         new_id: impl FnOnce() -> FlowId,
     ) -> Result<CreateFlow, Invalid> {
         let namespace = self.namespace.as_deref().map_or(Ok(Namespace::default()), Namespace::parse)?;
-        let fresh = self.fresh || self.id.is_none();
+        let fresh = self.id.is_none();
         let id = self.id.unwrap_or_else(new_id);
         let drawing = Drawing { making, flow: id, namespace: namespace.clone() };
         let (nodes, edges) = drawing.graph(self.nodes, self.edges)?;
@@ -427,7 +426,6 @@ impl From<CreateFlow> for FlowRequest {
             sealed: Some(it.sealed),
             actor: Some(it.actor.into()),
             id: Some(it.id),
-            fresh: it.fresh,
         }
     }
 }

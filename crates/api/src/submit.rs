@@ -52,9 +52,6 @@ request! {
         /// An id made by the caller, so that a lost answer can be asked for again. The server makes one otherwise.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<uuid::Uuid>))]
         pub id: Option<ExecutionId>,
-        /// The id was made for this very call and never sent before; saves looking it up.
-        #[serde(default)]
-        pub fresh: bool,
     }
 }
 
@@ -135,7 +132,7 @@ impl Submission {
             Invalid::new("priority", format!("is {}; allowed are -100 to 100", self.priority))
         })?;
         Ok(Create {
-            fresh: self.fresh || self.id.is_none(),
+            fresh: self.id.is_none(),
             id: self.id.unwrap_or_else(|| new_id(&namespace, key.as_deref())),
             namespace,
             kind: Kind::parse(&self.kind)?,
@@ -178,7 +175,6 @@ impl From<Create> for Submission {
             idempotency_key: create.idempotency_key.map(String::from),
             policy: create.policy,
             id: Some(create.id),
-            fresh: create.fresh,
         }
     }
 }
@@ -201,7 +197,8 @@ mod tests {
         assert!(command.fresh);
         assert_eq!(&*command.input.bytes, br#"{"order": 7}"#);
         let again = serde_json::to_string(&Submission::from(command.clone())).unwrap();
-        assert_eq!(create(&again).unwrap(), command);
+        // An id that comes from elsewhere is looked up.
+        assert_eq!(create(&again).unwrap(), Create { fresh: false, ..command });
     }
 
     #[test]

@@ -172,7 +172,7 @@ request! {
 
 impl From<Releasing> for Release {
     fn from(it: Releasing) -> Release {
-        Release { fence: it.lease.into() }
+        Release::new(it.lease.into())
     }
 }
 

@@ -86,25 +86,7 @@ impl Serialize for Span {
 
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
-        struct Visitor;
-        impl de::Visitor<'_> for Visitor {
-            type Value = Span;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("milliseconds or a duration such as 250ms, 30s, 5m, 2h or 7d")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
-                let span = ff_core::duration::parse("the duration", text);
-                span.map(Span).map_err(|error| E::custom(error.to_string()))
-            }
-            fn visit_i64<E: de::Error>(self, ms: i64) -> Result<Span, E> {
-                // Negative numbers go on to the rules, which name the field.
-                Ok(Span(ms))
-            }
-            fn visit_u64<E: de::Error>(self, ms: u64) -> Result<Span, E> {
-                Ok(Span(Ms::try_from(ms).unwrap_or(Ms::MAX)))
-            }
-        }
-        deserializer.deserialize_any(Visitor)
+        ff_core::duration::read(deserializer).map(Span)
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ff_core::attempt::Attempt;
+use ff_core::inbox::Posted;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
 use ff_core::query::{
@@ -115,6 +116,10 @@ impl Store for Recording {
     fn exchange(&self, server: String, parcels: Vec<Parcel>) -> Soon<'_, Result<Vec<String>, StoreError>> {
         self.inner.exchange(server, parcels)
     }
+    fn post_all(&self, rows: Vec<Posted>) -> Soon<'_, Result<(), StoreError>> {
+        self.inner.post_all(rows)
+    }
+
     fn leave(&self, server: String) -> Soon<'_, Result<(), StoreError>> {
         self.inner.leave(server)
     }

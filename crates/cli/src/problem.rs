@@ -53,6 +53,11 @@ impl Problem {
         Problem::new(Exit::NotFound, "not_found", message)
     }
 
+    /// Not possible in the state that something is in.
+    pub fn rejected(code: &str, message: impl Into<String>) -> Problem {
+        Problem::new(Exit::Rejected, code, message)
+    }
+
     pub fn timeout(message: impl Into<String>) -> Problem {
         Problem::new(Exit::Timeout, "timeout", message)
     }

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_store::Store;
-use ff_store_postgres::PostgresStore;
 use flowfabric::{Fabric, Options};
 
-use crate::commands::store;
 use crate::problem::Problem;
 use crate::settings::Settings;
 
@@ -76,11 +74,8 @@ pub async fn with<T, F: Future<Output = Result<T, Problem>>>(
 /// The store alone, without an engine on it.
 pub async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem> {
     settings.embedded()?;
-    if settings.store.trim().starts_with("postgres") {
-        let address = ff_store_postgres::Address::parse(&settings.store)?;
-        return Ok(Arc::new(PostgresStore::open(address, ff_store_postgres::Options::default()).await?));
-    }
-    Ok(Arc::new(store::open(&settings.store).await?))
+    check_exists(&settings.store)?;
+    Ok(flowfabric::open_store(&settings.store, &Options::new()).await?)
 }
 
 fn check_exists(url: &str) -> Result<(), Problem> {

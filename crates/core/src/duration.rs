@@ -1,5 +1,9 @@
 //! Durations as people write them: `250ms`, `30s`, `5m`, `2h`, `7d`, or a number of milliseconds.
 
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, de};
+
 use crate::Ms;
 use crate::rejection::Invalid;
 
@@ -31,6 +35,44 @@ pub fn parse(field: &'static str, text: &str) -> Result<Ms, Invalid> {
             )
         },
     )
+}
+
+/// Reads a duration from a document: milliseconds, or text such as `30s`.
+///
+/// # Errors
+/// If it is neither. A number that is too small or too large goes on to the rules, which name the field.
+pub fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ms, D::Error> {
+    struct Visitor;
+    impl de::Visitor<'_> for Visitor {
+        type Value = Ms;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("milliseconds or a duration such as 250ms, 30s, 5m, 2h or 7d")
+        }
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Ms, E> {
+            parse("the duration", text).map_err(|error| E::custom(error.to_string()))
+        }
+        fn visit_i64<E: de::Error>(self, ms: i64) -> Result<Ms, E> {
+            Ok(ms)
+        }
+        fn visit_u64<E: de::Error>(self, ms: u64) -> Result<Ms, E> {
+            Ok(Ms::try_from(ms).unwrap_or(Ms::MAX))
+        }
+    }
+    deserializer.deserialize_any(Visitor)
+}
+
+/// The same where there may be none.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ms>, D::Error> {
+    struct Given(Ms);
+    impl<'de> Deserialize<'de> for Given {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Given, D::Error> {
+            read(deserializer).map(Given)
+        }
+    }
+    Ok(Option::<Given>::deserialize(deserializer)?.map(|given| given.0))
 }
 
 /// Writes a duration the way a person would: the largest unit that is exact, or seconds with one decimal.

@@ -79,6 +79,40 @@ impl Posted {
         self.id.map_or(Route(0), ExecutionId::route).partition(partitions)
     }
 
+    /// The route that its execution has or gets.
+    pub fn route(&self) -> Route {
+        match (self.id, &self.key) {
+            (Some(id), _) => id.route(),
+            (None, Some(key)) => {
+                let namespace = self.namespace.as_deref();
+                namespace
+                    .map_or_else(|| Route::of_key(&Namespace::default(), key), |it| Route::of_key(it, key))
+            }
+            (None, None) => Route(0),
+        }
+    }
+
+    /// The row as another store can keep it: with an id, made of `seed` if it has none, and without a character that some
+    /// stores have no room for. In its place stands one that is refused everywhere, so that the row has the same fate.
+    pub fn arriving(self, seed: u64) -> Posted {
+        let id = self.id.unwrap_or_else(|| ExecutionId::from_parts(self.posted_at, self.route(), seed));
+        let fits = |text: String| text.replace('\0', "\u{1}");
+        let content_type = match self.input.content_type.contains('\0') {
+            true => fits(self.input.content_type.to_string()).into(),
+            false => self.input.content_type,
+        };
+        Posted {
+            id: Some(id),
+            kind: fits(self.kind),
+            namespace: self.namespace.map(fits),
+            lane: self.lane.map(fits),
+            key: self.key.map(fits),
+            options: self.options.map(fits),
+            input: Payload { content_type, bytes: self.input.bytes },
+            ..self
+        }
+    }
+
     /// Roughly how many bytes it carries.
     pub fn weight(&self) -> usize {
         512 + self.input.len() + self.options.as_ref().map_or(0, String::len)
@@ -103,14 +137,9 @@ impl Posted {
         let lane = self.lane.as_deref().map_or(Ok(LaneName::default()), LaneName::parse)?;
         let kind = Kind::parse(&self.kind)?;
         let options = Options::parse(self.options.as_deref().unwrap_or("{}"))?;
-        let route = match (self.id, &self.key) {
-            (Some(id), _) => id.route(),
-            (None, Some(key)) => Route::of_key(&namespace, key),
-            (None, None) => Route(0),
-        };
         let tags = options.tags.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         Ok(Create {
-            id: self.id.unwrap_or_else(|| ExecutionId::from_parts(self.posted_at, route, seed)),
+            id: self.id.unwrap_or_else(|| ExecutionId::from_parts(self.posted_at, self.route(), seed)),
             fresh: self.id.is_none(),
             namespace,
             kind,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Ms;
+use crate::duration;
 use crate::limits::Limits;
 use crate::rejection::Invalid;
 
@@ -30,9 +31,11 @@ pub enum Jitter {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Backoff {
+    #[serde(deserialize_with = "duration::read")]
     pub initial_ms: Ms,
     /// 1 makes the backoff fixed.
     pub factor: f64,
+    #[serde(deserialize_with = "duration::read")]
     pub max_ms: Ms,
     pub jitter: Jitter,
 }
@@ -73,15 +76,15 @@ pub struct Policy {
     #[serde(skip_serializing_if = "is_default")]
     pub backoff: Backoff,
     /// No retry starts later than this after the first attempt of the series became possible.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "duration::read_some")]
     pub max_elapsed_ms: Option<Ms>,
     /// Error codes that are never retried.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub non_retryable: Vec<Box<str>>,
-    #[serde(skip_serializing_if = "is_default_lease")]
+    #[serde(skip_serializing_if = "is_default_lease", deserialize_with = "duration::read")]
     pub lease_ms: Ms,
     /// How long after its end a lease is still left alone.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "duration::read")]
     pub lease_grace_ms: Ms,
     #[serde(skip_serializing_if = "is_default")]
     pub lease_loss: LeaseLoss,
@@ -89,10 +92,10 @@ pub struct Policy {
     #[serde(skip_serializing_if = "is_default_losses")]
     pub losses_max: u32,
     /// How long one attempt may hold leases in all.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "duration::read_some")]
     pub attempt_timeout_ms: Option<Ms>,
     /// How long it may wait for a worker each time it becomes ready.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "duration::read_some")]
     pub schedule_to_start_ms: Option<Ms>,
     #[serde(skip_serializing_if = "is_default_replays")]
     pub replays_max: u32,
@@ -206,6 +209,22 @@ mod tests {
         assert!(
             serde_json::from_str::<Policy>(r#"{"atempts":3}"#).unwrap_err().to_string().contains("atempts")
         );
+    }
+
+    #[test]
+    fn lengths_of_time_are_milliseconds_or_text() {
+        let text = r#"{"lease_ms":"5m","attempt_timeout_ms":"2h","lease_grace_ms":7,"max_elapsed_ms":null,
+                       "backoff":{"initial_ms":"250ms","max_ms":"1m"}}"#;
+        let policy: Policy = serde_json::from_str(text).unwrap();
+        assert_eq!((policy.lease_ms, policy.attempt_timeout_ms), (300_000, Some(7_200_000)));
+        assert_eq!((policy.lease_grace_ms, policy.max_elapsed_ms), (7, None));
+        assert_eq!((policy.backoff.initial_ms, policy.backoff.max_ms), (250, 60_000));
+        let again: Policy = serde_json::from_str(&serde_json::to_string(&policy).unwrap()).unwrap();
+        assert_eq!(again, policy);
+        for wrong in [r#"{"lease_ms":"soon"}"#, r#"{"lease_ms":1.5}"#, r#"{"backoff":{"max_ms":[]}}"#] {
+            let error = serde_json::from_str::<Policy>(wrong).unwrap_err().to_string();
+            assert!(error.contains("30s"), "{error}");
+        }
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub enum Rejection {
         "the lease on execution {execution}, attempt {attempt}, epoch {epoch} is lost ({reason:?}); stop this attempt"
     )]
     LeaseLost { execution: ExecutionId, attempt: u32, epoch: u64, reason: Lost },
+    #[error("the lease on execution {execution} was renewed until {until}; its worker has it")]
+    LeaseRenewed { execution: ExecutionId, until: Ms },
     #[error("execution {execution} has already ended this lease as {how}; that ending stands")]
     AlreadyEnded { execution: ExecutionId, how: String },
     #[error("execution {execution} is {state} ({reason}); only work that has not ended can be changed so")]
@@ -137,6 +139,7 @@ impl Rejection {
             Rejection::NotFound { .. } => "not_found",
             Rejection::IdempotencyMismatch { .. } => "idempotency_mismatch",
             Rejection::LeaseLost { .. } => "lease_lost",
+            Rejection::LeaseRenewed { .. } => "lease_renewed",
             Rejection::AlreadyEnded { .. } => "already_ended",
             Rejection::Terminal { .. } => "terminal",
             Rejection::NotTerminal { .. } => "not_terminal",

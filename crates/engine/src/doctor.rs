@@ -20,6 +20,8 @@ use ff_store::{Store, StoreError};
 use rustc_hash::{FxHashMap, FxHasher};
 
 const PAGE: usize = 2_000;
+/// How many dead letters are read at once.
+const LETTERS: usize = 20;
 
 /// A set, by its size and the sum of its members' hashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,7 +127,7 @@ pub async fn examine(store: &dyn Store) -> Result<Findings, StoreError> {
         if stored.ready_counts != derived.ready_counts {
             findings.problems.push(format!("partition {partition}: ready counts differ from a recount"));
         }
-        findings.dead_letters += dead_letters(store, partition).await?.len() as u64;
+        findings.dead_letters += count_letters(store, partition).await?;
     }
     Ok(findings)
 }
@@ -198,19 +200,18 @@ async fn read(store: &dyn Store, partition: PartitionId) -> Result<Side, StoreEr
     Ok(side)
 }
 
-/// All dead letters of a partition, in the order of their numbers.
-pub async fn dead_letters(store: &dyn Store, partition: PartitionId) -> Result<Vec<DeadLetter>, StoreError> {
-    let mut all: Vec<DeadLetter> = Vec::new();
+/// How many dead letters a partition has. Each may have as large an input as a submission.
+async fn count_letters(store: &dyn Store, partition: PartitionId) -> Result<u64, StoreError> {
+    let (mut count, mut after) = (0, 0);
     loop {
-        let after = all.last().map_or(0, |letter| letter.posted.number);
-        let loaded = store.load(partition, vec![Ask::DeadLetters { after, limit: PAGE }]).await?;
+        let loaded = store.load(partition, vec![Ask::DeadLetters { after, limit: LETTERS }]).await?;
         let Some(Answer::DeadLetters { letters, .. }) = loaded.answers.into_iter().next() else {
-            return Ok(all);
+            return Ok(count);
         };
-        let is_last = letters.len() < PAGE;
-        all.extend(letters);
-        if is_last {
-            return Ok(all);
+        count += letters.len() as u64;
+        match letters.last() {
+            Some(last) => after = last.posted.number,
+            None => return Ok(count),
         }
     }
 }

@@ -37,6 +37,7 @@ use crate::registry::TokenCache;
 use crate::spans;
 use crate::subscription::{EventFilter, Start, SubscribeError, Subscription};
 use crate::tail::Tails;
+use crate::transfer;
 
 /// How many new executions in a row go to one partition.
 const ROUTE_RUN: usize = 256;
@@ -86,6 +87,7 @@ impl Engine {
     /// Starts an engine on a store.
     pub async fn start(store: Arc<dyn Store>, config: EngineConfig) -> Result<Engine, StoreError> {
         let info = store.info();
+        transfer::refuse_unfinished(&*store).await?;
         let (_, statuses) = store.status().await?;
         let seed = random::seed();
         let server = format!("{:016x}", mix(seed));
@@ -184,6 +186,11 @@ impl Engine {
     pub async fn now(&self) -> Result<Ms, Failure> {
         let loaded = self.inner.store.load(PartitionId(0), Vec::new()).await.map_err(unavailable)?;
         Ok(loaded.now)
+    }
+
+    /// Whether no other process serves the store.
+    pub fn serves_alone(&self) -> bool {
+        self.inner.shared.alive.read().unwrap_or_else(PoisonError::into_inner).len() <= 1
     }
 
     /// Whether a process of this name served the store a moment ago.

@@ -16,6 +16,7 @@
 //! | what the log says of all this | `spans` |
 //! | how long things took, and how long they wait | [`meters`], `queue` |
 //! | whether everything in a store agrees | [`doctor`] |
+//! | moving to another store | [`transfer`] |
 
 pub mod bulk;
 pub mod config;
@@ -39,6 +40,7 @@ pub mod registry;
 mod spans;
 pub mod subscription;
 pub mod tail;
+pub mod transfer;
 
 pub use config::EngineConfig;
 

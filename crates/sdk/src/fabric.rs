@@ -66,9 +66,18 @@ pub async fn connect_with(url: &str, options: Options) -> Result<Fabric, Error> 
     if remote::Address::is_meant(url) {
         return Fabric::remote(remote::Address::parse(url)?, &options).await;
     }
+    let store = open_store(url, &options).await?;
+    Fabric::on_store(store, options).await
+}
+
+/// Opens a store without working on it: for programs that look after stores.
+///
+/// # Errors
+/// As [`connect`], and if the address is that of a server.
+pub async fn open_store(url: &str, options: &Options) -> Result<Arc<dyn Store>, Error> {
     let Address { place, partitions, synchronous } = Address::parse(url)?;
     let partitions = partitions.or(options.partitions);
-    let store: Arc<dyn Store> = match place {
+    Ok(match place {
         Place::Memory => Arc::new(MemoryStore::new(partitions.unwrap_or(1))),
         Place::Sqlite(path) => {
             let synchronous = synchronous.unwrap_or(options.synchronous);
@@ -83,8 +92,7 @@ pub async fn connect_with(url: &str, options: Options) -> Result<Fabric, Error> 
             let settings = ff_store_postgres::Options { partitions, ..Default::default() };
             Arc::new(PostgresStore::open(address, settings).await?)
         }
-    };
-    Fabric::on_store(store, options).await
+    })
 }
 
 /// A handle on a running engine and its store. Cheap to clone; the engine stops when it is

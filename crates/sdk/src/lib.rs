@@ -56,7 +56,7 @@ pub use durable::{
 };
 pub use error::{Error, NotCompleted};
 pub use events::{Events, Seen, Watch};
-pub use fabric::{Count, Fabric, connect, connect_with};
+pub use fabric::{Count, Fabric, connect, connect_with, open_store};
 pub use failure::{Fatal, RetryAfter, Retryable, TaskFailure};
 pub use flow::{
     ChildFlow, Culprit, Drawing, Expansion, FlowBuilder, FlowCancelled, FlowList, FlowNotCompleted, FlowPage,

@@ -61,9 +61,17 @@ fn check_type(request: &Request) -> Result<(), Refusal> {
     }
 }
 
+/// A signal is small, and its sender may be anybody: a token is looked at only when the body is there.
+const SIGNAL_BYTES_MAX: usize = 512 << 10;
+
+fn bytes_max(path: &str, app: &App) -> usize {
+    let is_signal = path.starts_with("/w/") || path.ends_with("/signal");
+    if is_signal { app.config.body_bytes_max.min(SIGNAL_BYTES_MAX) } else { app.config.body_bytes_max }
+}
+
 /// The whole body, within the limits on size and time.
 pub async fn read(request: Request, app: &App) -> Result<Bytes, Refusal> {
-    let max = app.config.body_bytes_max;
+    let max = bytes_max(request.uri().path(), app);
     let too_large = || {
         let detail = format!("the body is larger than {max} bytes; send less at once");
         Problem::new(413, "too_large", "The body is too large", detail)

@@ -1,7 +1,8 @@
 //! Tasks that were handed out over HTTP and that their worker has not confirmed to have.
 //!
 //! An answer can be lost on its way. A claim therefore carries a number: the same number again gives the same tasks, the
-//! next number says that they arrived. What nobody confirms in time is given back, and costs no attempt.
+//! next number says that they arrived. What nobody confirms in time is given back, and costs no attempt. Where servers
+//! share a store, a worker may confirm at another one; so what it has renewed stays its own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ff_core::commands::Release;
 use ff_core::execution::Fence;
-use ff_core::{ExecutionId, InstanceId};
+use ff_core::{ExecutionId, InstanceId, Ms};
 use ff_engine::{Engine, Task};
 
 /// How long a worker may take to confirm.
@@ -17,6 +18,12 @@ pub const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 
 /// A worker that has not claimed for so long is forgotten; what it had is confirmed or given back long before.
 const FORGET_AFTER: Duration = Duration::from_secs(120);
+
+/// How long a server that shares its store waits before it gives back what it handed out: the worker may have confirmed
+/// it elsewhere. If it has it, it renews it after a third of the lease, and everybody sees that.
+fn renewed_within(lease_ms: Ms) -> Duration {
+    (Duration::from_millis(u64::try_from(lease_ms).unwrap_or(0)) * 2 / 3).max(CONFIRM_WITHIN)
+}
 
 /// The claims of all workers of this server.
 #[derive(Debug, Default)]
@@ -54,7 +61,8 @@ struct Handed {
     claimed_at: Option<Instant>,
     poll: Option<u64>,
     tasks: Arc<Vec<Task>>,
-    unconfirmed: HashMap<ExecutionId, Fence>,
+    /// By execution, the lease and when it ended when it was handed out.
+    unconfirmed: HashMap<ExecutionId, (Fence, Ms)>,
 }
 
 impl Claims {
@@ -101,17 +109,21 @@ impl Claimant {
     /// Keeps what is handed out until it is confirmed, and gives it back otherwise.
     pub fn hand_out(self: &Arc<Self>, engine: &Engine, poll: u64, tasks: Vec<Task>) -> Arc<Vec<Task>> {
         let tasks = Arc::new(tasks);
-        let fences: HashMap<ExecutionId, Fence> =
-            tasks.iter().map(|task| (task.execution.id, task.execution.fence())).collect();
+        let leases = tasks.iter().filter_map(|task| Some((&task.execution, task.execution.lease()?)));
+        let unconfirmed = leases.clone().map(|(it, lease)| (it.id, (it.fence(), lease.expires_at))).collect();
+        let shortest = leases.map(|(_, lease)| lease.expires_at - lease.acquired_at).min().unwrap_or(0);
         {
             let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
             let claimed_at = Some(Instant::now());
-            *handed = Handed { claimed_at, poll: Some(poll), tasks: tasks.clone(), unconfirmed: fences };
+            *handed = Handed { claimed_at, poll: Some(poll), tasks: tasks.clone(), unconfirmed };
         }
         if !tasks.is_empty() {
             let (claimant, engine) = (self.clone(), engine.clone());
             tokio::spawn(async move {
                 tokio::time::sleep(CONFIRM_WITHIN).await;
+                if !engine.serves_alone() {
+                    tokio::time::sleep(renewed_within(shortest) - CONFIRM_WITHIN).await;
+                }
                 claimant.give_back(&engine, poll).await;
             });
         }
@@ -120,18 +132,19 @@ impl Claimant {
 
     /// Gives back what was handed out for a claim and is still not confirmed.
     pub async fn give_back(&self, engine: &Engine, poll: u64) {
-        let lost: Vec<Fence> = {
+        let lost: Vec<(Fence, Ms)> = {
             let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
             if handed.poll != Some(poll) || handed.unconfirmed.is_empty() {
                 return;
             }
             // Asked again, this claim would now get tasks it no longer has.
             (handed.poll, handed.tasks) = (None, Arc::default());
-            handed.unconfirmed.drain().map(|(_, fence)| fence).collect()
+            handed.unconfirmed.drain().map(|(_, lease)| lease).collect()
         };
         tracing::info!(count = lost.len(), "tasks were not confirmed by their worker and are given back");
-        let releases = lost.into_iter().map(|fence| Release { fence }.into()).collect();
-        // One that has ended or been lost meanwhile refuses, which is as good.
+        let release = |(fence, ends_at)| Release { fence, if_ends_at: Some(ends_at) }.into();
+        let releases = lost.into_iter().map(release).collect();
+        // One that has been renewed, ended or lost meanwhile refuses, which is as good.
         let _ = engine.execute_all(releases).await;
     }
 }
@@ -139,6 +152,13 @@ impl Claimant {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_worker_has_time_to_renew_what_it_may_have_confirmed_elsewhere() {
+        assert_eq!(renewed_within(30_000), Duration::from_secs(20));
+        assert_eq!(renewed_within(1_000), CONFIRM_WITHIN);
+        assert_eq!(renewed_within(-1), CONFIRM_WITHIN);
+    }
 
     #[test]
     fn workers_that_have_gone_without_a_word_are_forgotten() {

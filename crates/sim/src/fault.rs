@@ -34,6 +34,7 @@ faults!(
     WorkerKill = "worker killed",
     StaleFence = "stale fence used",
     FarServer = "server far from the store",
+    StoreMoved = "store copied into another one",
 );
 
 /// How often each fault happened.

@@ -66,6 +66,8 @@ pub struct Profile {
     pub contest: bool,
     /// Servers know of each other, leave each other's partitions alone for a while, and send fewer, larger batches.
     pub acquainted: bool,
+    /// After how many events the store is copied into another one, and with how many partitions on the way.
+    pub moves: Option<(u64, u16)>,
 }
 
 impl Profile {
@@ -146,6 +148,7 @@ impl Profile {
             contest: false,
             // From a copy, so that everything else about a seed stays as it is.
             acquainted: rng.clone().chance(5_000),
+            moves: None,
         }
     }
 
@@ -178,6 +181,14 @@ impl Profile {
     /// as it is.
     pub fn draw_errands(&mut self, rng: &mut Rng) {
         self.machine.errands = rng.chance(5_000);
+    }
+
+    /// Has the store copied in some seeds. Drawn apart, so that everything else about a seed stays as it is.
+    pub fn draw_moves(&mut self, rng: &mut Rng) {
+        if !self.contest && rng.chance(3_000) {
+            let after = rng.range(0, i64::try_from(self.chaos_steps).unwrap_or(i64::MAX));
+            self.moves = Some((after.unsigned_abs(), *rng.pick(&[1, 2, 8])));
+        }
     }
 
     /// Puts one server far away from the store, in some seeds in a contest with others that are near. Drawn

@@ -17,6 +17,7 @@ mod asks;
 mod columns;
 mod error;
 mod graph;
+mod inbox;
 mod keys;
 mod link;
 mod mail;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ff_core::attempt::Attempt;
+use ff_core::inbox::Posted;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
 use ff_core::query::{
@@ -33,7 +34,7 @@ use crate::records::{Read, ReadError, column};
 use crate::stats::{Counters, Stats, add};
 use crate::status::{STATUS, Seen};
 use crate::writer::{self, Job};
-use crate::{asks, mail, reads};
+use crate::{asks, inbox, mail, reads};
 
 /// A server that said nothing for so long is not counted among the living.
 const SILENCE_MS: Ms = 3_500;
@@ -328,6 +329,14 @@ impl Store for PostgresStore {
                 places.into_iter().zip(found).for_each(|(place, outcome)| outcomes[place] = Some(outcome));
             }
             outcomes.into_iter().flatten().collect()
+        })
+    }
+
+    fn post_all(&self, rows: Vec<Posted>) -> Soon<'_, Result<(), StoreError>> {
+        let (rows, partitions) = (Arc::new(rows), self.inner.identity.partitions);
+        self.ask(move |client| {
+            let rows = rows.clone();
+            async move { inbox::post(&client, partitions, &rows).await }
         })
     }
 

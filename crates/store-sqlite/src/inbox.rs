@@ -3,12 +3,13 @@
 use ff_core::inbox::{DeadLetter, Posted};
 use ff_core::workspace::Answer;
 use ff_core::{ExecutionId, Payload};
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use crate::apply::int;
 use crate::reader::Reads;
 use crate::records::{Read, count};
+use crate::sql::write;
 
 impl Reads<'_> {
     pub(crate) fn inbox(&mut self, partition: i64, limit: usize, bytes: usize) -> Read<Answer> {
@@ -33,6 +34,26 @@ impl Reads<'_> {
         }
         Ok(Answer::DeadLetters { after, letters })
     }
+}
+
+/// Writes rows under numbers of their own, in the order given.
+pub(crate) fn post(conn: &Connection, partitions: u16, rows: &[Posted]) -> rusqlite::Result<()> {
+    let mut insert = conn.prepare(write::post)?;
+    for row in rows {
+        insert.execute(params![
+            row.partition(partitions).0,
+            row.id.map(|id| *id.0.as_bytes()),
+            row.posted_at,
+            row.kind,
+            &row.input.bytes[..],
+            &*row.input.content_type,
+            row.namespace,
+            row.lane,
+            row.key,
+            row.options,
+        ])?;
+    }
+    Ok(())
 }
 
 fn read_posted(row: &Row<'_>) -> Read<Posted> {

@@ -19,7 +19,7 @@ pub(crate) mod write {
         delete_frames_older delete_lane delete_parcels delete_payloads delete_posted delete_ready delete_record delete_server delete_signals
         delete_signing_key delete_steps delete_stream delete_turn delete_waitpoint delete_worker delete_zero_counts
         delete_zero_ready_counts events_across has_traces insert_commit insert_events insert_execution insert_frame
-        insert_ready insert_signal insert_waitpoint newest_commit prune_commits put_agenda put_attempt
+        insert_ready insert_signal insert_waitpoint newest_commit post prune_commits put_agenda put_attempt
         put_dead_letter put_dedup put_edge put_ended put_flow put_lane put_link put_parcel put_payload put_record put_server
         put_signing_key put_step put_stream put_turn put_worker repost_dead_letter take_parcels turn update_execution
     );

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ff_core::attempt::Attempt;
+use ff_core::inbox::Posted;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
 use ff_core::query::{
@@ -22,6 +23,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use tokio::sync::oneshot;
 
 use crate::error::{closed, explain, no_partition};
+use crate::inbox;
 use crate::open::{self, Opened};
 use crate::options::Options;
 use crate::presence::LockFolder;
@@ -205,6 +207,16 @@ impl Store for SqliteStore {
                 let text = format!("the writer of {} ended before it answered", file.display());
                 vec![Outcome::Unknown(text); count]
             })
+        })
+    }
+
+    fn post_all(&self, rows: Vec<Posted>) -> Soon<'_, Result<(), StoreError>> {
+        let partitions = self.inner.identity.partitions;
+        self.aside(move |inner, mut conn| {
+            let explain = |error| explain(&inner.file, &error);
+            let turn = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(explain)?;
+            inbox::post(&turn, partitions, &rows).map_err(explain)?;
+            turn.commit().map_err(explain)
         })
     }
 

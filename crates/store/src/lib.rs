@@ -26,6 +26,7 @@ use std::pin::Pin;
 use ff_core::attempt::Attempt;
 use ff_core::class::Class;
 use ff_core::event::Event;
+use ff_core::inbox::Posted;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
 use ff_core::query::{
@@ -170,6 +171,10 @@ pub trait Store: Send + Sync + Debug {
     /// of their own and without a new version. A commit removes the rows that it names and no others, so that
     /// what was posted meanwhile is found by the next load.
     fn commit(&self, commits: Vec<Commit>) -> Soon<'_, Vec<Outcome>>;
+
+    /// Writes rows into the inbox as an application does, in the order given and under numbers of the store's own,
+    /// whatever numbers they have. Each has an id. Only a store that takes over the rows of another one is asked for it.
+    fn post_all(&self, rows: Vec<Posted>) -> Soon<'_, Result<(), StoreError>>;
 
     /// Who wrote version `number` of a partition. Kept for at least an hour and 1,000 versions.
     fn written(&self, partition: PartitionId, number: u64) -> Soon<'_, Result<Written, StoreError>>;

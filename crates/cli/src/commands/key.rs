@@ -35,7 +35,7 @@ enum What {
 #[derive(Args, Debug)]
 struct Rotate {
     /// How long tokens of older keys stay good
-    #[arg(long, value_name = "DURATION", value_parser = parse::duration, default_value = "1h")]
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, default_value = "24h")]
     #[arg(allow_hyphen_values = true)]
     grace: Duration,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use flowfabric::{Backoff, Fabric, Jitter, Ms, PublicState, Run, Submission};
+use flowfabric::{Backoff, ExecutionId, Fabric, Jitter, Ms, Policy, PublicState, Run, Submission};
 use serde_json::json;
 
 use super::watch::{late, sleep};
@@ -25,6 +25,7 @@ const CHUNK: u64 = 10_000;
   flowfabric submit charge --input-file order.json --lane billing --key order-7 --attempts 5
   echo '[1,2,3]' | flowfabric submit sum - --wait --timeout 30s
   flowfabric submit report --delay 5m --deadline 2h --tag team.name=sales
+  flowfabric submit sync --policy '{\"max_elapsed_ms\":\"1h\",\"non_retryable\":[\"bad_input\"]}'
   flowfabric submit load --count 1000")]
 pub struct Submit {
     /// The name of the task
@@ -88,6 +89,9 @@ struct Place {
     /// The same key within a day gives the first execution instead of a second one
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
+    /// The id it gets, a UUID; asked again with the same id and content, it is not made a second time
+    #[arg(long, value_name = "ID", conflicts_with = "count")]
+    id: Option<ExecutionId>,
 }
 
 #[derive(Args, Debug)]
@@ -132,13 +136,23 @@ struct Tries {
     /// Take the pause as it is; otherwise it is drawn from zero to its length
     #[arg(long)]
     no_jitter: bool,
+    /// Everything about tries and times as the JSON of the API's policy; the options beside it win
+    #[arg(long, value_name = "JSON", value_parser = policy)]
+    policy: Option<Box<Policy>>,
+}
+
+fn policy(text: &str) -> Result<Box<Policy>, String> {
+    serde_json::from_str(text).map_err(|error| format!("{error}; see Policy at /openapi.json"))
 }
 
 impl Submit {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
         let input = self.input.read(settings.limits.input_bytes_max)?;
         let submission = Submission::of_bytes(&self.kind, &self.input.content_type, input);
-        let submission = self.policy.apply(self.times.apply(self.place.apply(submission)?))?;
+        let policy = self.policy.policy.clone().unwrap_or_default();
+        let submission = submission.policy((*policy).clone());
+        let submission = self.times.apply(self.place.apply(submission)?);
+        let submission = self.policy.apply(submission, &policy.backoff)?;
         session::with(settings, Open::OrCreate, Patience::Short, async |fabric| match self.count {
             Some(count) => submit_many(&fabric, &submission, count, settings.json).await,
             None => submit_one(&fabric, submission, self.wait, self.timeout, settings.json).await,
@@ -192,6 +206,10 @@ impl Place {
         let submission = submission.lane(&self.lane).namespace(&self.namespace).priority(priority);
         let submission = self.capability.iter().fold(submission, |it, word| it.capability(word));
         let submission = self.tag.iter().fold(submission, |it, (key, value)| it.tag(key, value));
+        let submission = match self.id {
+            Some(id) => submission.id(id),
+            None => submission,
+        };
         Ok(match &self.key {
             Some(key) => submission.idempotency_key(key),
             None => submission,
@@ -227,7 +245,7 @@ impl Times {
 }
 
 impl Tries {
-    fn apply(&self, submission: Submission) -> Result<Submission, Problem> {
+    fn apply(&self, submission: Submission, default: &Backoff) -> Result<Submission, Problem> {
         let mut it = submission;
         if let Some(attempts) = self.attempts {
             let count = u32::try_from(attempts)
@@ -235,7 +253,6 @@ impl Tries {
             it = it.attempts(count);
         }
         let ms = |time: Duration| Ms::try_from(time.as_millis()).unwrap_or(Ms::MAX);
-        let default = Backoff::default();
         let initial_ms = self.backoff.map_or(default.initial_ms, ms);
         Ok(it.backoff(Backoff {
             initial_ms,

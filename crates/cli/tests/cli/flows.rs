@@ -36,6 +36,9 @@ fn the_flow_of_the_documents_runs(stand: &Stand) {
     assert_eq!(pay["hotel"], json!({ "city": "Oslo" }));
     assert_eq!(pay["flight"]["inputs"]["offers"], json!([{ "line": "north" }, { "line": "south" }]));
     let id = ended["id"].as_str().unwrap();
+    assert_eq!(stand.json(["flow", "result", id])["result"], ended["result"]);
+    let result: Value = serde_json::from_str(&stand.ok(["flow", "result", id])).unwrap();
+    assert_eq!(result, ended["result"]);
     let shown = stand.json(["flow", "get", id]);
     let node = |name: &str| shown["nodes"].as_array().unwrap().iter().find(|it| it["node"] == name).unwrap();
     assert_eq!(node("west")["reason"], "sibling_quorum_satisfied");

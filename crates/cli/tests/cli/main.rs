@@ -6,6 +6,7 @@
 mod bad_input;
 mod bench;
 mod bulk;
+mod copying;
 mod demo;
 mod flows;
 mod help;

@@ -5,10 +5,30 @@ use crate::stand::{Stand, on_every_store};
 const NOBODY: &str = "0197f3a2-6f3e-7c41-9b1d-0242ac120002";
 
 on_every_store! {
+    an_id_and_a_whole_policy_can_be_given,
     cancel_ends_work_and_keeps_who_and_why,
     many_ids_are_all_tried_and_the_first_problem_decides_the_exit_code,
     hold_release_priority_tags_replay_remove,
     lanes_pause_drain_and_are_set,
+}
+
+fn an_id_and_a_whole_policy_can_be_given(stand: &Stand) {
+    let id = "0197f3a2-6f3e-7c41-9b1d-0242ac120002";
+    let policy =
+        r#"{"max_attempts":7,"max_elapsed_ms":"1h","non_retryable":["bad"],"backoff":{"initial_ms":"5s"}}"#;
+    let made = stand.json(["submit", "x", "--id", id, "--policy", policy]);
+    assert_eq!((&made["id"], &made["existing"]), (&id.into(), &false.into()));
+    assert_eq!(stand.json(["get", id])["attempts_max"], 7);
+    assert_eq!(stand.json(["submit", "x", "--id", id, "--policy", policy])["existing"], true);
+    assert_eq!(stand.run(["submit", "y", "--id", id]).code, 4);
+    let other = stand.submit(["x", "--policy", policy, "--attempts", "2"]);
+    assert_eq!(stand.json(["get", &other])["attempts_max"], 2);
+    for (policy, text) in [("{\"colour\":1}", "colour"), ("{\"lease_ms\":\"soon\"}", "30s"), ("[", "EOF")] {
+        let said = stand.run(["submit", "x", "--policy", policy]);
+        assert_eq!(said.code, 2, "{said:?}");
+        assert!(said.err.contains(text) && said.err.contains("policy"), "{said:?}");
+    }
+    assert_eq!(stand.stored(), 2);
 }
 
 fn cancel_ends_work_and_keeps_who_and_why(stand: &Stand) {

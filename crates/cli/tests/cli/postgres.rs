@@ -28,7 +28,7 @@ fn commands_for_files_say_so() {
 }
 
 /// The one of the server that the tests share.
-fn password() -> String {
+pub fn password() -> String {
     let url = ff_scratch::test_postgres().unwrap();
     let (user, _) = url.split_once('@').unwrap();
     user.rsplit_once(':').unwrap().1.to_owned()

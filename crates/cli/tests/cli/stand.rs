@@ -163,8 +163,11 @@ impl Stand {
 
     /// Starts a server on a free port that ends with the test.
     pub fn serve<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Server {
-        let mut command =
-            self.command(["--json", "serve", "--listen", "127.0.0.1:0"].into_iter().chain(args));
+        self.serve_at("127.0.0.1:0", args)
+    }
+
+    pub fn serve_at<'a>(&self, address: &'a str, args: impl IntoIterator<Item = &'a str>) -> Server {
+        let mut command = self.command(["--json", "serve", "--listen", address].into_iter().chain(args));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -94,7 +94,8 @@ impl<'a> Attack<'a> {
         }
         (self.outage)(Moment::Over, &mut rng);
         fleet.resume_those_due(usize::MAX);
-        fleet.overtake(&mut truth, Instant::now() + HEALING);
+        // It takes several tries where others compete for the cores.
+        fleet.overtake(&mut truth, Instant::now() + 3 * HEALING);
         let deadline = Instant::now() + HEALING;
         fleet.listen_until(&mut truth, deadline, "all submissions", |truth| truth.pending().is_empty());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -199,7 +199,7 @@ impl Fleet {
             );
             self.holders.clear();
             self.ask(truth, 1);
-            let step = deadline.min(Instant::now() + Duration::from_secs(5));
+            let step = deadline.min(Instant::now() + Duration::from_secs(10));
             while self.holders.is_empty() && self.hear(truth, step) {}
             let Some(holder) = self.holders.values().next().copied() else { continue };
             self.pause(holder, usize::MAX);

@@ -45,7 +45,7 @@ pub struct Create {
     /// Made by the caller, so that a lost answer can be asked for again.
     pub id: ExecutionId,
     /// The id was made for this very call and was never sent before, so nothing needs to be read to know
-    /// that it is free. A store refuses an id that exists all the same.
+    /// that it is free. What is known of it all the same counts, and a store refuses an id that exists.
     pub fresh: bool,
     pub namespace: Namespace,
     pub kind: Kind,
@@ -238,13 +238,8 @@ impl Create {
         {
             return same(execution, "idempotency_key");
         }
-        if self.fresh {
-            return Ok(None);
-        }
-        match ws.execution(self.id)? {
-            Some(execution) => same(execution, "id"),
-            None => Ok(None),
-        }
+        let known = if self.fresh { ws.known_execution(self.id) } else { ws.execution(self.id)? };
+        known.map_or(Ok(None), |execution| same(execution, "id"))
     }
 
     pub(super) fn build(

@@ -110,7 +110,7 @@ fn tokens(ws: &Workspace) -> Result<Vec<AccessToken>, Stop> {
         .records(RecordKind::Token)?
         .filter_map(|record| match &**record {
             Record::Token(token) => Some(token.clone()),
-            Record::Webhook(_) | Record::Bulk(_) => None,
+            Record::Webhook(_) | Record::Bulk(_) | Record::Copy(_) => None,
         })
         .collect();
     tokens.sort_by(|a, b| a.id.cmp(&b.id));

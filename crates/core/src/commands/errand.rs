@@ -52,7 +52,7 @@ mod tests {
         let makes: [Make; 4] = [
             |fence| Complete { fence, result: Some(crate::payload::Payload::json("[1]")) }.into(),
             |fence| fail(fence).into(),
-            |fence| Release { fence }.into(),
+            |fence| Release::new(fence).into(),
             |fence| Renew { fences: vec![fence] }.into(),
         ];
         for make in makes {

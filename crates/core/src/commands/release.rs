@@ -7,6 +7,7 @@ use super::lifecycle::{Ending, end_attempt, finish_cancelled, holder, make_ready
 use crate::Ms;
 use crate::event::Fact;
 use crate::execution::{Fence, How};
+use crate::rejection::Rejection;
 use crate::reply::Reply;
 use crate::state::AttemptOutcome;
 use crate::workspace::Workspace;
@@ -15,15 +16,26 @@ use crate::workspace::Workspace;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Release {
     pub fence: Fence,
+    /// Only if the lease still ends at this time: a worker that has renewed it has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_ends_at: Option<Ms>,
 }
 
 impl Release {
+    pub fn new(fence: Fence) -> Release {
+        Release { fence, if_ends_at: None }
+    }
+
     pub(super) fn decide(&self, ws: &mut Workspace, now: Ms) -> Decision {
         let current = ws.require(self.fence.execution)?;
         if let Some(how @ (How::Released | How::Cancelled)) = current.ending_of(self.fence) {
             return Ok(Reply::LeaseEnded(how));
         }
         let lease = current.check_fence(self.fence)?.clone();
+        if self.if_ends_at.is_some_and(|at| at != lease.expires_at) {
+            let until = lease.expires_at;
+            return Err(Rejection::LeaseRenewed { execution: self.fence.execution, until }.into());
+        }
         let mut execution = (**current).clone();
         let holder = holder(&execution, &lease);
         let (how, outcome) = match lease.cancel {
@@ -50,6 +62,24 @@ mod tests {
     use super::super::Command;
     use super::super::testing::*;
     use super::*;
+
+    #[test]
+    fn a_lease_that_was_renewed_is_not_given_back_for_its_worker() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        let ends_at = bench.get(fence.execution).lease().map(|lease| lease.expires_at);
+        let unused = Release { fence, if_ends_at: ends_at };
+        bench.jump(5);
+        bench.ok(super::super::Renew { fences: vec![fence] });
+        assert_eq!(bench.refused(unused.clone()).code(), "lease_renewed");
+        assert_eq!(bench.state(fence.execution).0, "active");
+        bench.ok(release(fence));
+        bench.ok(unused);
+        let fence = bench.claim();
+        let ends_at = bench.get(fence.execution).lease().map(|lease| lease.expires_at);
+        bench.ok(Release { fence, if_ends_at: ends_at });
+        assert_eq!(bench.state(fence.execution).0, "waiting");
+    }
 
     #[test]
     fn a_released_lease_spends_nothing_and_keeps_its_place_in_the_queue() {

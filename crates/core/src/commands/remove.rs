@@ -91,7 +91,7 @@ mod tests {
     fn an_id_removed_and_used_again_in_one_batch_starts_anew() {
         let mut bench = Bench::new();
         let first = bench.active();
-        bench.ok(super::super::Release { fence: first });
+        bench.ok(super::super::Release::new(first));
         let second = bench.claim();
         bench.ok(complete(second));
         bench.batch_size = 0;

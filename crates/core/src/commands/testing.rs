@@ -526,7 +526,7 @@ pub(crate) fn delay(fence: Fence, delay_ms: Ms) -> Delay {
 }
 
 pub(crate) fn release(fence: Fence) -> Release {
-    Release { fence }
+    Release::new(fence)
 }
 
 pub(crate) fn renew(fence: Fence) -> Renew {

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
-use super::{ChildState, Edge, EdgeState, Ending, Flow, Group, GroupState, Node, Standing, Summary, Way};
+use super::{
+    ChildState, Edge, EdgeState, Ending, Flow, FlowEnd, Group, GroupState, Node, Standing, Summary, Way,
+};
 use crate::Ms;
 use crate::execution::{Execution, State};
 use crate::id::ExecutionId;
@@ -25,6 +27,12 @@ pub struct Graph<'a> {
 
 /// What is wrong, in words.
 type Problems = Vec<String>;
+
+/// Whether it is being removed, with so many of its members left. A child flow leaves when the flow around it does.
+pub fn is_leaving(flow: &Flow, members: usize, now: Ms) -> bool {
+    let old = |end: &FlowEnd| end.remove_at.is_none_or(|at| at <= now);
+    flow.live.end.as_ref().is_some_and(old) && (members as u64) < flow.live.nodes
+}
 
 impl<'a> Graph<'a> {
     pub fn new(
@@ -45,10 +53,7 @@ impl<'a> Graph<'a> {
     /// Everything that does not agree. `now` is the time of the newest commit.
     pub fn problems(&self, now: Ms) -> Problems {
         let mut problems = Vec::new();
-        let live = &self.flow.live;
-        // A child flow leaves when the flow around it does.
-        let leaving = live.end.as_ref().is_some_and(|end| end.remove_at.is_none_or(|at| at <= now));
-        if leaving && (self.members.len() as u64) < live.nodes {
+        if is_leaving(self.flow, self.members.len(), now) {
             return problems;
         }
         self.check_parts(&mut problems);

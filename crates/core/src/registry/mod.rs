@@ -5,6 +5,7 @@
 //! needs no table of its own.
 
 mod bulk;
+mod copy;
 mod token;
 mod webhook;
 
@@ -15,6 +16,7 @@ pub use bulk::{
     Action, BulkCounts, BulkOperation, BulkProblem, BulkState, BulkVerb, ENDED_KEPT, PART_MAX, PART_SCAN_MAX,
     PROBLEMS_KEPT, Selection, Skip,
 };
+pub use copy::UnfinishedCopy;
 pub use token::{AccessToken, GONE_KEPT_MS, Refused, Revoked, Role, SecretHash};
 pub use webhook::{DELIVERIES_KEPT, Delivery, Paused, Webhook};
 
@@ -31,6 +33,7 @@ words!(
         Token = "token",
         Webhook = "webhook",
         Bulk = "bulk",
+        Copy = "copy",
     }
 );
 
@@ -53,6 +56,11 @@ impl RecordKey {
     pub fn bulk(id: &str) -> RecordKey {
         RecordKey { kind: RecordKind::Bulk, id: id.into() }
     }
+
+    /// That of the one copy that a store can be.
+    pub fn copy() -> RecordKey {
+        RecordKey { kind: RecordKind::Copy, id: "copy".into() }
+    }
 }
 
 /// One record.
@@ -61,6 +69,7 @@ pub enum Record {
     Token(AccessToken),
     Webhook(Webhook),
     Bulk(BulkOperation),
+    Copy(UnfinishedCopy),
 }
 
 impl Record {
@@ -69,6 +78,7 @@ impl Record {
             Record::Token(it) => RecordKey::token(&it.id),
             Record::Webhook(it) => RecordKey::webhook(&it.id),
             Record::Bulk(it) => RecordKey::bulk(&it.id),
+            Record::Copy(_) => RecordKey::copy(),
         }
     }
 
@@ -81,6 +91,7 @@ impl Record {
             Record::Token(it) => serde_json::to_string(it),
             Record::Webhook(it) => serde_json::to_string(it),
             Record::Bulk(it) => serde_json::to_string(it),
+            Record::Copy(it) => serde_json::to_string(it),
         }
     }
 
@@ -93,6 +104,7 @@ impl Record {
             RecordKind::Token => Record::Token(serde_json::from_str(body)?),
             RecordKind::Webhook => Record::Webhook(serde_json::from_str(body)?),
             RecordKind::Bulk => Record::Bulk(serde_json::from_str(body)?),
+            RecordKind::Copy => Record::Copy(serde_json::from_str(body)?),
         })
     }
 }
@@ -146,5 +158,9 @@ mod tests {
         let body = record.body().unwrap();
         assert_eq!(Record::read(RecordKind::Bulk, &body).unwrap(), record);
         assert!(Record::read(RecordKind::Webhook, &body).is_err());
+        let record = Record::Copy(UnfinishedCopy { from: "sqlite".into(), started_at: 7 });
+        let body = record.body().unwrap();
+        assert_eq!(Record::read(RecordKind::Copy, &body).unwrap(), record);
+        assert!(Record::read(RecordKind::Bulk, &body).is_err());
     }
 }

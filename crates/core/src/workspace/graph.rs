@@ -70,6 +70,11 @@ impl Workspace {
         }
     }
 
+    /// The flow if it is in memory; nothing is read to find out.
+    pub fn known_flow(&self, id: FlowId) -> Option<&Arc<Flow>> {
+        self.flow(id).unwrap_or(None)
+    }
+
     /// The flow, or the rejection that there is none.
     pub fn require_flow(&self, id: FlowId) -> Result<&Arc<Flow>, Stop> {
         self.flow(id)?.ok_or_else(|| Rejection::NotFound { what: "flow".into(), id: id.to_string() }.into())

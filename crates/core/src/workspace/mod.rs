@@ -18,6 +18,7 @@ mod reading;
 mod recent;
 mod registry;
 mod resting;
+mod restoring;
 mod sequence;
 mod sweeping;
 pub mod table;
@@ -53,6 +54,7 @@ use appended::{Lists, Marks};
 pub use graph::{Moved, Todo};
 pub use mail::waitpoint_entries;
 use recent::RecentBatches;
+pub use restoring::Origin;
 use table::Table;
 
 /// Why a decision stopped before its end.

@@ -22,6 +22,11 @@ impl Workspace {
         }
     }
 
+    /// The execution if it is in memory; nothing is read to find out.
+    pub fn known_execution(&self, id: ExecutionId) -> Option<&Arc<Execution>> {
+        self.execution(id).unwrap_or(None)
+    }
+
     /// The execution, or the rejection that there is none.
     pub fn require(&self, id: ExecutionId) -> Result<&Arc<Execution>, Stop> {
         self.execution(id)?

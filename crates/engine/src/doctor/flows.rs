@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ff_core::flow::recount::{Graph, child_problem};
+use ff_core::flow::recount::{Graph, child_problem, is_leaving};
 use ff_core::flow::{Edge, ListKey};
 use ff_core::key::{Ask, Key};
 use ff_core::query::{FlowFilter, FlowPageAsk, Order};
@@ -14,6 +14,8 @@ use ff_store::{Store, StoreError};
 use rustc_hash::FxHashMap;
 
 const PAGE: usize = 1_000;
+/// Of how many members the edges are read at once.
+const FEW: usize = 100;
 
 /// What the flows of a store are, seen from their records.
 #[derive(Debug, Default)]
@@ -59,10 +61,15 @@ async fn look_at(
     let members = members(store, partition, flow, &mut found.problems).await?;
     found.members += members.len() as u64;
     let mut edges = Vec::new();
-    for part in members.chunks(PAGE) {
-        edges_of(store, partition, part, &mut edges, &mut found.problems).await?;
-    }
     let now = super::opening(store, partition).await?.header.now;
+    // While a flow is being removed, its edges go before their ends do.
+    let mut of_edges = Vec::new();
+    for part in members.chunks(FEW) {
+        edges_of(store, partition, part, &mut edges, &mut of_edges).await?;
+    }
+    if !is_leaving(flow, members.len(), now) {
+        found.problems.extend(of_edges);
+    }
     let graph = Graph::new(flow, members.iter().map(|it| &**it), edges.iter().map(|it| &**it));
     found.problems.extend(graph.problems(now));
     for member in members.iter().filter(|it| it.child_flow().is_some()) {

@@ -13,6 +13,9 @@ use rustc_hash::FxHashSet;
 
 use super::{PAGE, Side, Sum};
 
+/// How many executions are looked at at once where each may have a lot.
+const FEW: usize = 20;
+
 /// Looks at a page of executions: derives their waitpoints and agenda entries, and reads what they say is there.
 pub(super) async fn look_at(
     store: &dyn Store,
@@ -25,8 +28,7 @@ pub(super) async fn look_at(
         waitpoint_entries(execution).for_each(|entry| add(waitpoints, &entry));
         problems.extend(stuck(execution));
     }
-    let steps = store.steps(executions.iter().map(|it| it.id).collect()).await?;
-    let stepped: FxHashSet<ExecutionId> = steps.iter().map(|step| step.execution).collect();
+    let stepped = stepped(store, executions).await?;
     for it in executions.iter().filter(|it| it.live.stepped != stepped.contains(&it.id)) {
         let id = it.id;
         problems.push(format!("execution {id} says that steps are recorded or not, and it is not so"));
@@ -39,6 +41,19 @@ pub(super) async fn look_at(
         problems.extend(missing.map(|((id, number), _)| format!("signal {number} of {id} is not kept")));
     }
     streams(store, executions, derived, problems).await
+}
+
+/// Those of which steps are recorded. Results may be large and many, so that only some executions are looked at at once.
+async fn stepped(store: &dyn Store, executions: &[Execution]) -> Result<FxHashSet<ExecutionId>, StoreError> {
+    let ids = |has_steps: bool| -> Vec<ExecutionId> {
+        executions.iter().filter(|it| it.live.stepped == has_steps).map(|it| it.id).collect()
+    };
+    let (with, without) = (ids(true), ids(false));
+    let mut found = FxHashSet::default();
+    for part in with.chunks(FEW).chain([&without[..]]) {
+        found.extend(store.steps(part.to_vec()).await?.iter().map(|step| step.execution));
+    }
+    Ok(found)
 }
 
 /// An execution that nothing will ever move, or that should have moved.
@@ -73,17 +88,18 @@ async fn streams(
         let streamed = executions.iter().filter(|it| it.live.streamed);
         let here = streamed.filter(|it| it.id.route().partition(partitions) == partition);
         let asks: Vec<Ask> = here.map(|it| Ask::Record(Key::Stream(it.id))).collect();
-        if asks.is_empty() {
-            continue;
-        }
-        for answer in store.load(partition, asks).await?.answers {
-            match answer {
-                Answer::Stream(id, Some(stream)) => {
-                    let due = stream.trim_at.map(|due| AgendaKey { due, subject: Subject::Frames(id) });
-                    due.into_iter().for_each(|key| derived[partition.index()].timers.add(key));
+        for asks in asks.chunks(FEW) {
+            for answer in store.load(partition, asks.to_vec()).await?.answers {
+                match answer {
+                    Answer::Stream(id, Some(stream)) => {
+                        let due = stream.trim_at.map(|due| AgendaKey { due, subject: Subject::Frames(id) });
+                        due.into_iter().for_each(|key| derived[partition.index()].timers.add(key));
+                    }
+                    Answer::Stream(id, None) => {
+                        problems.push(format!("the output stream of {id} is not kept"));
+                    }
+                    _ => {}
                 }
-                Answer::Stream(id, None) => problems.push(format!("the output stream of {id} is not kept")),
-                _ => {}
             }
         }
     }

@@ -171,7 +171,7 @@ impl Driver {
         let partitions = self.store.info().partitions;
         for execution in executions {
             let partition = execution.id.route().partition(partitions);
-            let command = Release { fence: execution.fence() }.into();
+            let command = Release::new(execution.fence()).into();
             let ticket = self.ticket(Waiter::Own);
             self.machine.accept(at, Input::Command { ticket, partition, command, give_up_at: Ms::MAX });
         }

@@ -180,7 +180,7 @@ impl Crew {
         let fence = running.fence();
         tracing::debug!(execution = %fence.execution, "stopped: the lease is lost");
         if running.may_be_held() {
-            let _ = self.fabric.link().execute(Release { fence }).await;
+            let _ = self.fabric.link().execute(Release::new(fence)).await;
         }
     }
 

@@ -184,7 +184,7 @@ impl Shift {
             all.values().for_each(|running| running.lose());
             all.values().map(|running| running.fence()).collect()
         };
-        let release = |fence: &Fence| Command::from(Release { fence: *fence });
+        let release = |fence: &Fence| Command::from(Release::new(*fence));
         let results = self.crew.fabric.link().execute_all(fences.iter().map(release).collect()).await;
         results.iter().filter(|result| result.is_ok()).count()
     }

@@ -248,7 +248,7 @@ impl Race {
                 let error = TaskError::new("broken", "it broke");
                 self.command(Fail { fence, error, retry_after_ms: None, seed: 7 }).await;
             }
-            (8, _, Some(fence)) => self.command(Release { fence }).await,
+            (8, _, Some(fence)) => self.command(Release::new(fence)).await,
             (9, Some(execution), _) => {
                 let grace_ms = (self.dice.below(2) == 0).then_some(700);
                 self.command(Cancel { execution, actor, cause, grace_ms }).await;

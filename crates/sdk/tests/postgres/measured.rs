@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ff_core::attempt::Attempt;
+use ff_core::inbox::Posted;
 use ff_core::key::Ask;
 use ff_core::payload::PayloadKey;
 use ff_core::query::{
@@ -120,6 +121,10 @@ impl Store for Measured {
 
     fn exchange(&self, server: String, parcels: Vec<Parcel>) -> Soon<'_, Result<Vec<String>, StoreError>> {
         self.store.exchange(server, parcels)
+    }
+
+    fn post_all(&self, rows: Vec<Posted>) -> Soon<'_, Result<(), StoreError>> {
+        self.store.post_all(rows)
     }
 
     fn leave(&self, server: String) -> Soon<'_, Result<(), StoreError>> {

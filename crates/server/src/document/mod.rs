@@ -29,6 +29,7 @@ pub fn of(routes: OpenApi) -> Value {
     document["components"]["schemas"]["Time"] = words::time();
     let optional = bodies_that_may_be_left_out(&document);
     each_operation(&mut document, |path, operation| {
+        name_under_its_tag(operation);
         if let Some(parameters) = operation.get_mut("parameters").and_then(Value::as_array_mut) {
             parameters.retain(|it| !words::is_unsaid(path, text(&it["name"])));
             parameters.iter_mut().for_each(|parameter| narrow_parameter(path, parameter));
@@ -121,6 +122,15 @@ fn each_operation(document: &mut Value, mut change: impl FnMut(&str, &mut Value)
         for (_, operation) in item.as_object_mut().into_iter().flatten() {
             change(path, operation);
         }
+    }
+}
+
+/// A route is named after its function, and many are called `list` or `get`: only with the tag before it is the name
+/// the one of its kind that OpenAPI asks for, and that clients make their functions of.
+fn name_under_its_tag(operation: &mut Value) {
+    let tag = text(&operation["tags"][0]).to_owned();
+    if let Some(name) = operation.get_mut("operationId") {
+        *name = format!("{tag}_{}", text(name)).into();
     }
 }
 

@@ -9,8 +9,8 @@ use ff_engine::meters::Histogram;
 use super::text::Text;
 
 /// The statuses that are counted each for itself; all others together are `other`.
-const STATUSES: [u16; 18] =
-    [200, 201, 303, 400, 401, 403, 404, 405, 408, 409, 410, 413, 415, 422, 429, 500, 503, 504];
+const STATUSES: [u16; 19] =
+    [200, 201, 202, 303, 400, 401, 403, 404, 405, 408, 409, 410, 413, 415, 422, 429, 500, 503, 504];
 
 /// What requests to no route are counted under.
 const NO_ROUTE: &str = "none";

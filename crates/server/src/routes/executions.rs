@@ -197,9 +197,9 @@ pub async fn counts(State(app): State<Shared>, caller: Caller, wants: Wants) -> 
     ))
 }
 
-/// Get an execution.
+/// Get an execution, or wait for its end.
 #[utoipa::path(
-    get, path = "/v1/executions/{id}", tag = "executions", params(("id" = uuid::Uuid, Path)),
+    get, path = "/v1/executions/{id}", tag = "executions", params(("id" = uuid::Uuid, Path), Waiting),
     responses((status = 200, description = "The execution", body = ExecutionDoc), Problems)
 )]
 pub async fn get(
@@ -207,8 +207,14 @@ pub async fn get(
     caller: Caller,
     wants: Wants,
     Path(id): Path<ExecutionId>,
+    Query(waiting): Query<Waiting>,
 ) -> Result<Response, Refusal> {
     caller.may(May::Read)?;
+    let patience = wait(&app, waiting.wait.as_deref())?;
+    if !patience.is_zero() {
+        app.check_execution(&caller, id).await?;
+        app.wait_for(patience, app.engine.wait(id)).await.transpose()?;
+    }
     let execution = app.execution(&caller, id).await?;
     Ok(wants.answer(
         || ExecutionDoc::from(&*execution),

@@ -1,5 +1,6 @@
 //! The routes, one file per family, and the OpenAPI document that is made of them.
 
+mod asked;
 mod attempts;
 mod batch;
 mod bulk;
@@ -176,7 +177,9 @@ pub fn paths() -> impl Iterator<Item = String> {
 /// All routes with what stands around them.
 pub fn router(app: Arc<App>) -> Router {
     let (router, document) = routes().split_for_parts();
-    let text = Bytes::from(document::of(document).to_string());
+    let document = document::of(document);
+    asked::learn(&document);
+    let text = Bytes::from(document.to_string());
     let served = move || {
         let text = text.clone();
         async move { ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text) }
@@ -214,7 +217,7 @@ fn around(
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|it| it.0.ip());
     let span = seen.span.clone();
     let answering: Pin<Box<dyn Future<Output = Response> + Send>> =
-        match check_origin(&app, request.headers()) {
+        match check_origin(&app, &request).and_then(|()| asked::check(&request)) {
             Err(problem) => Box::pin(std::future::ready(Refusal(problem).into_response())),
             Ok(()) if app.rates.is_limited() => {
                 let app = app.clone();
@@ -286,10 +289,15 @@ async fn check_rate(app: &App, headers: &HeaderMap, peer: Option<IpAddr>) -> Res
     app.rates.check(&token.map_or(Sender::Address(peer), |token| Sender::Token(token.hash)))
 }
 
+/// Whether it is the page on which a person decides, which has a token in its path.
+fn is_page(path: &str) -> bool {
+    path.starts_with("/w/")
+}
+
 /// What may be written down of a path: tokens in it may not, also where they do not belong.
 pub fn masked(path: &str) -> Cow<'_, str> {
     let is_secret = |part: &str| Token::looks_like(part) || AccessSecret::looks_like(part);
-    if path.starts_with("/w/") {
+    if is_page(path) {
         return "/w/…".into();
     }
     if !path.split('/').any(is_secret) {
@@ -312,8 +320,10 @@ fn request_id(app: &App, request: &Request) -> HeaderValue {
 }
 
 /// A page of another site must not act on a server that trusts everybody on its machine: neither under a name of its
-/// own that leads here, nor from its own address.
-fn check_origin(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
+/// own that leads here, nor from its own address. The page on which a person decides needs no such care: only its token
+/// lets anybody do anything, and a browser that is told to keep that to itself does not say where its form comes from.
+fn check_origin(app: &App, request: &Request) -> Result<(), Problem> {
+    let headers = request.headers();
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let host = text(header::HOST).unwrap_or_default();
     let refused = |detail: &str| Err(Problem::new(403, "other_site", "Not allowed from there", detail));
@@ -321,6 +331,7 @@ fn check_origin(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
         return refused("a server without authentication answers to localhost and loopback addresses only");
     }
     match text(header::ORIGIN) {
+        Some(_) if is_page(request.uri().path()) => Ok(()),
         Some(origin) if origin.split_once("://").map(|(_, rest)| rest) != Some(host) => {
             refused("requests that a page of another site makes are not answered")
         }

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use ff_api::Problem;
 use ff_api::submit::{Submission, Submissions, Submitted};
 use ff_core::commands::Create;
 use ff_core::{Command, Reply};
@@ -34,7 +35,7 @@ pub async fn submit(
     caller.may(May::Submit)?;
     match OneOrMany::parse(&text)? {
         OneOrMany::One(submission) => one(&app, &caller, wants, &headers, *submission).await,
-        OneOrMany::Many(many) => submit_many(&app, &caller, wants, many).await,
+        OneOrMany::Many(many) => submit_many(&app, &caller, wants, &headers, many).await,
     }
 }
 
@@ -96,8 +97,13 @@ async fn submit_many(
     app: &Shared,
     caller: &Caller,
     wants: Wants,
+    headers: &HeaderMap,
     batch: Submissions,
 ) -> Result<Response, Refusal> {
+    if headers.contains_key("idempotency-key") {
+        let problem = "is for one execution; give each of these an idempotency_key of its own";
+        return Err(Problem::invalid("Idempotency-Key", problem).into());
+    }
     batch::check(app, "executions", batch.executions.len())?;
     let commands = batch
         .executions

@@ -122,13 +122,20 @@ async fn talk(
     let mut builder = http1::Builder::new();
     builder.max_buf_size(HEAD_BYTES_MAX);
     let (mut sending, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    tokio::pin!(connection);
-    tokio::select! {
+    let answering = sending.send_request(request);
+    tokio::pin!(answering);
+    let answer = tokio::select! {
         biased;
-        response = sending.send_request(request) => Ok(response.map_err(broken)?.status().as_u16()),
-        ended = &mut connection => match ended {
-            Ok(()) => Err("the connection was closed without an answer".to_owned()),
-            Err(error) => Err(broken(error)),
-        },
+        answer = &mut answering => answer,
+        // A connection that the receiver closes can end in the very turn that brings the answer, so its end does not
+        // mean that there is none. As the connection is dropped by now, what is not there fails at once.
+        _ = connection => answering.await,
+    };
+    match answer {
+        Ok(response) => Ok(response.status().as_u16()),
+        Err(error) if error.is_incomplete_message() || error.is_canceled() => {
+            Err("the connection was closed without an answer".to_owned())
+        }
+        Err(error) => Err(broken(error)),
     }
 }

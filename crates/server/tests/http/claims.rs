@@ -1,5 +1,9 @@
 //! Claims whose answers are lost, and leases that are renewed.
 
+use std::sync::Arc;
+
+use ff_engine::{Engine, EngineConfig};
+use ff_server::Config;
 use serde_json::{Value, json};
 
 use crate::stand::Stand;
@@ -60,6 +64,24 @@ async fn a_heartbeat_confirms_tasks_and_renews_their_leases() {
     assert_eq!(done["outcomes"][0]["answer"]["outcome"], "completed");
     let gone = beat(json!({ "leases": [tasks[0]["lease"]] })).await;
     assert_eq!(gone["leases"][0]["problem"]["code"], "already_ended");
+}
+
+#[tokio::test]
+async fn tasks_that_were_confirmed_at_another_server_of_the_store_stay_with_their_worker() {
+    let here = Stand::new().await;
+    let engine = Engine::start(Arc::new(here.store.another()), EngineConfig::default()).await.unwrap();
+    assert!(!engine.serves_alone());
+    let there = Stand::on(here.store.another(), engine, Config::default()).await;
+    here.submit(json!({ "kind": "a" })).await;
+    let worker = here.worker().await;
+    let tasks = here.claim(&worker, json!({ "name": "tester", "poll": 1, "wait_ms": 20_000 })).await;
+    let beat = json!({ "leases": [tasks[0]["lease"]] });
+    let renewed = there.post(&format!("/v1/workers/{worker}/heartbeat"), beat).await.good();
+    assert!(renewed["leases"][0]["expires_at"].is_string(), "{renewed}");
+    time_to_confirm_is_over(&here, &worker).await;
+    let done = json!({ "tasks": [{ "lease": tasks[0]["lease"] }] });
+    let done = there.post("/v1/tasks/complete", done).await.good();
+    assert_eq!(done["outcomes"][0]["answer"]["outcome"], "completed", "{done}");
 }
 
 #[tokio::test]

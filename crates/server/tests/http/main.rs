@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // In tests a failed step is a failed test.
 
+mod asked;
 mod bad_input;
 mod bulk;
 mod claims;
 mod clients;
 mod flows;
 mod letters;
+mod namespaces;
 mod openapi;
 mod operators;
 mod page;

@@ -57,6 +57,46 @@ async fn opening_the_page_decides_nothing_and_its_form_does() {
 }
 
 #[tokio::test]
+async fn the_form_is_taken_from_a_browser_that_does_not_say_where_it_comes_from() {
+    for guarded in [false, true] {
+        let stand = if guarded { Stand::guarded().await } else { Stand::new().await };
+        let origin = "origin: null\r\n";
+        let form = "decision=approve&source=ada";
+        let decide = async |token: &str| {
+            let request = format!(
+                "POST /w/{token} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{origin}\
+                 content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{form}",
+                form.len()
+            );
+            stand.raw(request.as_bytes()).await
+        };
+        if guarded {
+            assert_eq!(decide("v1.1.nobody").await.status, 404);
+            continue;
+        }
+        let (id, token) = waiting(&stand).await;
+        let answer = decide(&token).await;
+        assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
+        assert_eq!(stand.get(&format!("/v1/executions/{id}")).await.good()["state"], "waiting");
+        let elsewhere = stand.send("GET", "/v1/executions", None, &[("origin", "null")]).await;
+        assert_eq!(elsewhere.problem(), (403, "other_site".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn nobody_sends_more_than_a_signal_to_where_signals_go() {
+    let stand = Stand::guarded().await;
+    for path in ["/w/v1.1.nobody", "/v1/waitpoints/0197f3a2-6f3e-7c41-9b1d-0242ac120002-1/signal"] {
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Bearer v1.1.x\r\n\
+             content-type: application/json\r\ncontent-length: 1000000\r\n\r\n"
+        );
+        let answer = stand.raw(request.as_bytes()).await;
+        assert!([400, 413].contains(&answer.status), "{path}: {}", answer.status);
+    }
+}
+
+#[tokio::test]
 async fn every_wrong_link_gets_the_same_page() {
     let stand = Stand::new().await;
     let (_, token) = waiting(&stand).await;

@@ -9,7 +9,7 @@ use crate::stand::Stand;
 const ID: &str = "0197f3a2-6f3e-7c41-9b1d-0242ac120002";
 
 /// What each route needs. A route that is not here fails the test.
-fn needs(method: &str, path: &str) -> Option<May> {
+pub fn needs(method: &str, path: &str) -> Option<May> {
     use May::*;
     Some(match (method, path) {
         ("get", "/healthz" | "/readyz") => return None,
@@ -43,7 +43,7 @@ fn needs(method: &str, path: &str) -> Option<May> {
     })
 }
 
-fn routes() -> Vec<(String, String)> {
+pub fn routes() -> Vec<(String, String)> {
     let document: Value = ff_server::openapi();
     let paths = document["paths"].as_object().unwrap();
     let methods = |(path, item): (&String, &Value)| {
@@ -53,17 +53,18 @@ fn routes() -> Vec<(String, String)> {
     paths.iter().flat_map(methods).collect()
 }
 
-fn filled(path: &str) -> String {
+pub fn filled(path: &str) -> String {
     path.replace("/v1/waitpoints/{id}", &format!("/v1/waitpoints/{ID}-1"))
         .replace("{id}", ID)
         .replace("{node}", ID)
         .replace("{downstream}", ID)
         .replace("{number}", "7")
         .replace("{lane}", "default")
+        .replace("{namespace}", "default")
 }
 
 /// A body that can be read, whatever the route.
-fn body(method: &str, path: &str) -> Option<Value> {
+pub fn body(method: &str, path: &str) -> Option<Value> {
     let lease = json!({ "execution": ID, "attempt": 1, "epoch": 1 });
     Some(match (method, path) {
         ("get", _) => return None,

@@ -6,8 +6,9 @@ mod encrypted;
 mod receiver;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use axum::http::Version;
 use ff_core::commands::{SetLane, SetWebhook, TakeWebhook};
 use ff_core::registry::Webhook;
 use ff_core::suspension::token::Secret;
@@ -102,6 +103,54 @@ async fn what_failed_is_sent_again_before_anything_else_and_noted() {
     let done = webhook_that(&engine, |it| it.failures == 0 && it.cursor != made.cursor).await;
     assert_eq!(done.recent.last().unwrap().status, Some(204));
     deliveries.stop().await;
+}
+
+#[tokio::test]
+async fn what_failed_is_sent_again_by_itself_when_its_time_has_come() {
+    let engine = engine(&MemoryStore::new(1)).await;
+    let mut receiver = Receiver::start().await;
+    receiver.answer_once_with(500);
+    engine.set_webhook(receiver.hook()).await.unwrap();
+    let deliveries = serve(&engine, Targets::Any);
+    let started = Instant::now();
+    event(&engine, "a").await;
+    let first = receiver.next().await;
+    event(&engine, "b").await;
+    let again = receiver.next().await;
+    // Half of the first wait, which is a second, is never cut short.
+    assert!(started.elapsed() >= Duration::from_millis(500), "{:?}", started.elapsed());
+    assert_eq!((first.lanes(), again.lanes()), (vec!["a".to_owned()], vec!["a".to_owned()]));
+    assert_eq!(again.header("webhook-id"), first.header("webhook-id"));
+    assert!(again.is_signed_with(&SECRET));
+    assert_eq!(receiver.lanes(1).await, ["b"]);
+    let done = webhook_that(&engine, |it| it.tried == 3).await;
+    let tries: Vec<_> = done.recent.iter().map(|it| (it.attempt, it.status, it.events)).collect();
+    assert_eq!(tries, [(1, Some(500), 1), (2, Some(200), 1), (1, Some(200), 1)]);
+    assert_eq!(done.recent[0].cursor, done.recent[1].cursor, "both carry the same events");
+    assert_eq!((done.failures, done.next_at), (0, None));
+    deliveries.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_counts_although_the_connection_ends_with_it() {
+    for version in [Version::HTTP_11, Version::HTTP_10] {
+        let engine = engine(&MemoryStore::new(1)).await;
+        let mut receiver = Receiver::start().await;
+        receiver.close_after_answers_of(version);
+        engine.set_webhook(receiver.hook()).await.unwrap();
+        let deliveries = serve(&engine, Targets::Any);
+        for n in 0..50 {
+            let lane = format!("lane {n}");
+            event(&engine, &lane).await;
+            assert_eq!(receiver.next().await.lanes(), [lane], "{version:?}: each is told once");
+        }
+        let all = webhook_that(&engine, |it| it.tried == 50).await;
+        assert_eq!((all.recent.len(), all.failures), (50, 0), "{version:?}");
+        let tried_once = all.recent.iter().all(|it| it.status == Some(200) && it.attempt == 1);
+        assert!(tried_once, "{version:?}: {all:?}");
+        deliveries.stop().await;
+        assert!(receiver.requests.try_recv().is_err(), "{version:?}: nothing comes twice");
+    }
 }
 
 #[tokio::test]

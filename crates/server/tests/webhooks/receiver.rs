@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Version};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::serve::Listener;
@@ -50,24 +51,40 @@ impl Request {
     }
 }
 
-/// Takes deliveries and answers with a status that the test sets.
+/// How deliveries are answered.
+#[derive(Default)]
+struct Answer {
+    status: StatusCode,
+    /// What only the next one is answered with.
+    once: Option<StatusCode>,
+    /// The version of answers after each of which the connection is closed.
+    closing: Option<Version>,
+}
+
+/// Takes deliveries and answers as the test says.
 pub struct Receiver {
     pub address: SocketAddr,
     pub requests: mpsc::UnboundedReceiver<Request>,
-    status: Arc<Mutex<StatusCode>>,
+    answer: Arc<Mutex<Answer>>,
 }
 
-type Shared = (mpsc::UnboundedSender<Request>, Arc<Mutex<StatusCode>>);
+type Shared = (mpsc::UnboundedSender<Request>, Arc<Mutex<Answer>>);
 
 async fn receive(
-    State((arrived, status)): State<Shared>,
+    State((arrived, answer)): State<Shared>,
     uri: axum::http::Uri,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     arrived.send(Request { path: uri.to_string(), headers, body }).unwrap();
-    let status = *status.lock().unwrap();
-    (status, [("location", "/elsewhere")]).into_response()
+    let mut answer = answer.lock().unwrap();
+    let status = answer.once.take().unwrap_or(answer.status);
+    let mut response = (status, [("location", "/elsewhere")]).into_response();
+    if let Some(version) = answer.closing {
+        *response.version_mut() = version;
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 impl Receiver {
@@ -79,14 +96,24 @@ impl Receiver {
     pub fn on(listener: impl Listener<Addr = SocketAddr>) -> Receiver {
         let address = listener.local_addr().unwrap();
         let (arrived, requests) = mpsc::unbounded_channel();
-        let status = Arc::new(Mutex::new(StatusCode::OK));
-        let app = axum::Router::new().fallback(any(receive)).with_state((arrived, status.clone()));
+        let answer = Arc::<Mutex<Answer>>::default();
+        let app = axum::Router::new().fallback(any(receive)).with_state((arrived, answer.clone()));
         tokio::spawn(async move { axum::serve(listener, app).await });
-        Receiver { address, requests, status }
+        Receiver { address, requests, answer }
     }
 
     pub fn answer_with(&self, status: u16) {
-        *self.status.lock().unwrap() = StatusCode::from_u16(status).unwrap();
+        self.answer.lock().unwrap().status = StatusCode::from_u16(status).unwrap();
+    }
+
+    /// Answers the next delivery with another status than those after it.
+    pub fn answer_once_with(&self, status: u16) {
+        self.answer.lock().unwrap().once = Some(StatusCode::from_u16(status).unwrap());
+    }
+
+    /// Closes the connection after each answer, which is of this version.
+    pub fn close_after_answers_of(&self, version: Version) {
+        self.answer.lock().unwrap().closing = Some(version);
     }
 
     pub async fn next(&mut self) -> Request {

@@ -192,6 +192,20 @@ impl History {
         Ok(())
     }
 
+    /// The store was copied: copies of global records may have got news on the way, and webhooks another place in the
+    /// log.
+    pub fn moved(&mut self, seq: Seq, partition: PartitionId, mirror: &Mirror) {
+        for (name, lane) in &mirror.lanes {
+            self.lanes.entry((partition, name.clone())).or_default().push((seq, lane.mode));
+        }
+        for (id, worker) in &mirror.workers {
+            self.workers.entry((partition, *id)).or_default().push((seq, Some(worker.mode)));
+        }
+        for (key, record) in &mirror.registry {
+            self.registry.entry(key.clone()).or_default().push((seq, Some(record.clone())));
+        }
+    }
+
     fn note_flow(&mut self, seq: Seq, event: &Event, id: FlowId) -> Check {
         let life = self.flows.entry(id).or_default();
         let folded = FoldedFlow::apply(life.folded.clone(), event);

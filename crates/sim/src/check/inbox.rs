@@ -27,7 +27,23 @@ pub struct Inbox {
 
 impl Inbox {
     pub fn next_number(&self) -> u64 {
-        self.rows.len() as u64 + 1
+        self.rows.keys().next_back().map_or(1, |newest| newest + 1)
+    }
+
+    /// The store was copied: rows that it keeps have other numbers, and nothing will be heard of the others.
+    pub fn moved(&mut self, store: &MemoryState) {
+        let mut rows = std::mem::take(&mut self.rows);
+        let by_id = std::mem::take(&mut self.by_id);
+        let partitions = || store.partitions().map(|(_, it)| it);
+        let letters = partitions().flat_map(|it| it.dead_letters().map(|letter| &letter.posted));
+        for posted in partitions().flat_map(|it| it.inbox()).chain(letters) {
+            let row = posted.id.and_then(|id| by_id.get(&id)).and_then(|number| rows.remove(number));
+            if let Some(row) = row {
+                self.by_id.extend(posted.id.map(|id| (id, posted.number)));
+                let posted = Posted { number: posted.number, ..row.posted };
+                self.rows.insert(posted.number, Row { posted, ..row });
+            }
+        }
     }
 
     pub fn posted(&mut self, posted: Posted, wrong: bool) {

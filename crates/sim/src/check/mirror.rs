@@ -22,6 +22,8 @@ use ff_core::suspension::{SigningKey, WaitpointEntry, WaitpointId};
 use ff_core::worker::WorkerInstance;
 use ff_core::{Execution, ExecutionId, Flow, FlowId, InstanceId, LaneName, PartitionId};
 
+use ff_store::memory::Partition;
+
 use super::Check;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,53 @@ pub struct Mirror {
 impl Mirror {
     pub fn lane_mode(&self, lane: &LaneName) -> LaneMode {
         self.lanes.get(lane).map_or(LaneMode::Open, |lane| lane.mode)
+    }
+
+    /// The tables as they are stored.
+    pub fn of(stored: &Partition) -> Mirror {
+        let mut mirror = Mirror {
+            header: *stored.header(),
+            executions: stored.executions().map(|it| (it.id, it.clone())).collect(),
+            ready_counts: stored.ready_counts().map(|(key, count)| (key.clone(), count)).collect(),
+            agenda: stored.agenda().map(|(key, _)| *key).collect(),
+            ended: stored.ended().copied().collect(),
+            payloads: stored.payloads().map(|(key, _)| *key).collect(),
+            attempts: stored.attempts().map(|(id, it)| ((id, it.number), it.clone())).collect(),
+            dedup: stored.dedup().map(|(key, it)| (key.clone(), *it)).collect(),
+            lanes: stored.lanes().map(|it| (it.name.clone(), it.clone())).collect(),
+            workers: stored.workers().map(|it| (it.instance, it.clone())).collect(),
+            links: stored.links().map(|it| (it.peer, *it)).collect(),
+            counts: stored.counts().map(|(key, count)| (key.clone(), count)).collect(),
+            flows: stored.flows().map(|it| (it.id, it.clone())).collect(),
+            edges: stored.edges().map(|it| (it.key, it.clone())).collect(),
+            waitpoints: stored.waitpoints().map(|it| (it.id, (**it).clone())).collect(),
+            signals: stored.signals().map(|it| (it.execution, it.number)).collect(),
+            steps: stored.steps().map(|it| (it.execution, it.key.clone())).collect(),
+            streams: stored.streams().map(|it| (it.execution, it.clone())).collect(),
+            frames: stored.frames().map(|it| ((it.execution, it.attempt, it.number), it.clone())).collect(),
+            signing_keys: stored.signing_keys().map(|it| (it.id, it.clone())).collect(),
+            registry: stored.registry().map(|it| (it.key(), it.clone())).collect(),
+            ..Mirror::default()
+        };
+        for entry in stored.ready() {
+            let place = entry.place();
+            mirror.ready.entry((entry.lane, entry.class)).or_default().insert(place, entry.execution);
+        }
+        for it in stored.executions() {
+            if let Some(member) = &it.spec.member {
+                let members = mirror.lists.entry(ListKey::Members(member.flow)).or_default();
+                members.insert(member.number, it.id);
+            }
+        }
+        for edge in stored.edges() {
+            let EdgeKey { upstream, downstream } = edge.key;
+            let ends =
+                [(ListKey::Downstream(upstream), downstream), (ListKey::Upstream(downstream), upstream)];
+            for (list, other) in ends {
+                mirror.lists.entry(list).or_default().insert(edge.number, other);
+            }
+        }
+        mirror
     }
 
     pub fn apply(&mut self, changes: &Changes) -> Check {

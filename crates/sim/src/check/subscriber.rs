@@ -3,21 +3,33 @@
 
 use ff_core::event::Event;
 use ff_core::{Ms, PartitionId};
-use ff_store::memory::MemoryState;
+use ff_store::memory::{MemoryState, Partition};
 
 use super::Check;
 
 #[derive(Debug)]
 pub struct Subscriber {
     next: Vec<u64>,
-    /// What was committed in each partition, by number from 1.
+    /// The number of the first event in each partition.
+    first: Vec<u64>,
+    /// What was committed in each partition, by number from the first.
     committed: Vec<Vec<(&'static str, Ms)>>,
 }
 
 impl Subscriber {
     pub fn new(partitions: u16) -> Subscriber {
         let partitions = usize::from(partitions);
-        Subscriber { next: vec![1; partitions], committed: vec![Vec::new(); partitions] }
+        let first = vec![1; partitions];
+        Subscriber { next: first.clone(), first, committed: vec![Vec::new(); partitions] }
+    }
+
+    /// One that begins with the oldest events that are kept.
+    pub fn of(store: &MemoryState) -> Subscriber {
+        let partitions = || store.partitions().map(|(_, stored)| stored);
+        let oldest = |it: &Partition| it.events().next().map_or(it.header().next_event, |event| event.number);
+        let first: Vec<u64> = partitions().map(oldest).collect();
+        let told = |it: &Partition| it.events().map(|event| (event.fact.word(), event.at)).collect();
+        Subscriber { next: first.clone(), first, committed: partitions().map(told).collect() }
     }
 
     pub fn committed(&mut self, partition: PartitionId, events: &[Event]) {
@@ -36,7 +48,8 @@ impl Subscriber {
                 "a subscriber of {partition} sees {} and not {next}",
                 event.number
             );
-            let committed = self.committed[partition.index()].get(*next as usize - 1);
+            let place = *next - self.first[partition.index()];
+            let committed = self.committed[partition.index()].get(place as usize);
             let seen = (event.fact.word(), event.at);
             ensure!(committed == Some(&seen), "event {next} of {partition} is {seen:?}, was {committed:?}");
             *next += 1;
@@ -46,6 +59,7 @@ impl Subscriber {
     }
 
     pub fn is_through(&self, partition: PartitionId) -> bool {
-        self.next[partition.index()] as usize == self.committed[partition.index()].len() + 1
+        let seen = self.next[partition.index()] - self.first[partition.index()];
+        seen as usize == self.committed[partition.index()].len()
     }
 }

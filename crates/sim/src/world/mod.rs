@@ -9,6 +9,7 @@ mod flow;
 mod graph;
 mod healing;
 mod mail;
+mod moving;
 mod network;
 mod queue;
 mod registry;
@@ -75,6 +76,9 @@ impl World {
         profile.draw_flows(&mut Rng::new(seed.rotate_left(32)));
         profile.draw_mail(&mut Rng::new(seed.rotate_left(16)));
         profile.draw_errands(&mut Rng::new(seed.rotate_left(48)));
+        if bug.is_none() {
+            profile.draw_moves(&mut Rng::new(!seed.rotate_left(16)));
+        }
         let mut world = World {
             rng,
             profile,
@@ -127,6 +131,12 @@ impl World {
     /// Runs until everything that was begun has ended and been swept away.
     pub fn run(&mut self) -> Check {
         while self.steps < self.profile.chaos_steps {
+            if let Some((after, partitions)) = self.profile.moves
+                && self.steps == after
+            {
+                self.profile.moves = None;
+                self.move_store(partitions)?;
+            }
             self.step()?;
         }
         self.store.check_all()?;

@@ -356,7 +356,7 @@ fn deed(rng: &mut Rng, fence: Fence, healthy: bool) -> Command {
             Fail { fence, error, retry_after_ms, seed: rng.draw() }.into()
         }
         7 => Delay::new(fence, rng.range(0, 3_000)).into(),
-        8 => Release { fence }.into(),
+        8 => Release::new(fence).into(),
         _ => {
             let percent = Some(rng.range(0, 100) as u8);
             Report { fence, progress: Progress { percent, ..Progress::default() } }.into()

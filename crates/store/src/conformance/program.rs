@@ -152,7 +152,7 @@ impl Program {
             9 => commands::Complete { fence: self.fence(partition)?, result: self.result() }.into(),
             10 => self.fail(partition)?,
             11 => commands::Delay::new(self.fence(partition)?, self.ms(5_000)).into(),
-            12 => commands::Release { fence: self.fence(partition)? }.into(),
+            12 => commands::Release::new(self.fence(partition)?).into(),
             13 => self.report(partition)?,
             14 => commands::Renew { fences: vec![self.fence(partition)?, self.fence(partition)?] }.into(),
             15 => self.set_lane(partition)?,

@@ -173,6 +173,14 @@ impl MemoryState {
         self.partitions[partition.index()].inbox.insert(posted.number, posted);
     }
 
+    /// Rows of another store, under numbers that nothing here has.
+    pub(super) fn post_all(&mut self, rows: Vec<Posted>) {
+        let newest =
+            self.partitions.iter().flat_map(|it| it.inbox.keys().chain(it.dead_letters.keys())).max();
+        let numbers = newest.map_or(1, |number| number + 1)..;
+        numbers.zip(rows).for_each(|(number, row)| self.post(Posted { number, ..row }));
+    }
+
     /// The partition an execution lives in, by the route in its id.
     fn home(&self, execution: ExecutionId) -> &Partition {
         &self.partitions[execution.route().partition(self.partitions.len() as u16).index()]

@@ -165,6 +165,14 @@ impl Store for MemoryStore {
         })
     }
 
+    fn post_all(&self, rows: Vec<Posted>) -> Soon<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.check_open()?;
+            self.state().post_all(rows);
+            Ok(())
+        })
+    }
+
     fn written(&self, partition: PartitionId, number: u64) -> Soon<'_, Result<Written, StoreError>> {
         self.read(move |state| state.written(partition, number))
     }

@@ -8,6 +8,7 @@ mod graph;
 mod grow;
 mod list;
 mod policy;
+mod result;
 mod seal;
 mod submit;
 mod tag;
@@ -23,6 +24,7 @@ use crate::settings::Settings;
 #[command(after_help = "Examples:
   flowfabric flow submit trip.yaml --wait
   flowfabric flow get 0197f3a2-6f3e-7c41-9b1d-0242ac120002
+  flowfabric flow result 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --timeout 1m
   flowfabric flow graph 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --watch
   flowfabric flow cancel 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --policy cancel_pending --wait
   flowfabric flow list --state failed --since 1d")]
@@ -35,6 +37,7 @@ pub struct Flow {
 enum What {
     Submit(submit::Submit),
     Get(get::Get),
+    Result(result::Result),
     Graph(graph::Graph),
     List(list::List),
     Cancel(cancel::Cancel),
@@ -51,6 +54,7 @@ impl Flow {
         match self.what {
             What::Submit(it) => it.run(settings).await,
             What::Get(it) => it.run(settings).await,
+            What::Result(it) => it.run(settings).await,
             What::Graph(it) => it.run(settings).await,
             What::List(it) => it.run(settings).await,
             What::Cancel(it) => it.run(settings).await,

@@ -81,7 +81,7 @@ impl Submit {
     }
 }
 
-async fn wait_for(run: &FlowRun, json: bool) -> Result<(), Problem> {
+pub(super) async fn wait_for(run: &FlowRun, json: bool) -> Result<(), Problem> {
     if !json {
         eprintln!("{}", run.id());
     }

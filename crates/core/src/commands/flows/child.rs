@@ -91,7 +91,8 @@ impl NewChild {
         around: &Flow,
         node: &Create,
     ) -> Result<(), Stop> {
-        if !node.fresh && ws.flow(self.id)?.is_some() {
+        let known = if node.fresh { ws.known_flow(self.id) } else { ws.flow(self.id)? };
+        if known.is_some() {
             return Err(Rejection::FlowMismatch { flow: self.id }.into());
         }
         let spec = FlowSpec {

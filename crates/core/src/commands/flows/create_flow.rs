@@ -64,9 +64,8 @@ impl CreateFlow {
 
     pub(in crate::commands) fn decide(&self, ws: &mut Workspace, now: Ms) -> Decision {
         let digest = self.digest();
-        if !self.fresh
-            && let Some(flow) = ws.flow(self.id)?
-        {
+        let known = if self.fresh { ws.known_flow(self.id) } else { ws.flow(self.id)? };
+        if let Some(flow) = known {
             if flow.spec.digest == digest {
                 return Ok(Reply::Flow { flow: flow.clone(), existing: true });
             }

@@ -230,7 +230,8 @@ fn add_node(
     hedges: &FxHashMap<ExecutionId, Place>,
 ) -> Result<(), Stop> {
     let create = &new.create;
-    if !create.fresh && ws.execution(create.id)?.is_some() {
+    let known = if create.fresh { ws.known_execution(create.id) } else { ws.execution(create.id)? };
+    if known.is_some() {
         return Err(Rejection::IdempotencyMismatch { field: "id".into(), existing: create.id }.into());
     }
     if ws.lane(&create.lane).mode == LaneMode::Draining {

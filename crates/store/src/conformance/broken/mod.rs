@@ -173,6 +173,8 @@ bugs! {
     DeadLetterLosesContent => dead_letters_keep_everything_with_the_reason,
     DeadLetterStaysPosted => dead_letters_keep_everything_with_the_reason,
     RepostedLetterIsLost => letters_are_reposted_as_they_were_and_dropped_for_good,
+    RowsPostedUnderTheirOwnNumbers => rows_of_another_store_get_new_numbers_and_keep_their_order,
+    PostedRowsReversed => rows_of_another_store_get_new_numbers_and_keep_their_order,
     DroppedLetterStays => letters_are_reposted_as_they_were_and_dropped_for_good,
     // What is asked about.
     WrittenForgets => written_tells_who_wrote_a_version,

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ff_core::attempt::Attempt;
+use ff_core::inbox::Posted;
 use ff_core::key::Ask;
 use ff_core::payload::{Payload, PayloadKey};
 use ff_core::query::{
@@ -298,6 +299,20 @@ impl Store for BrokenStore {
                 self.inner.exchange(String::new(), taken.iter().map(again).collect()).await?;
             }
             Ok(taken)
+        })
+    }
+
+    fn post_all(&self, rows: Vec<Posted>) -> Soon<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            if self.has(Bug::RowsPostedUnderTheirOwnNumbers) {
+                rows.into_iter().for_each(|row| self.inner.post(row));
+                return Ok(());
+            }
+            let rows = match self.bug {
+                Some(Bug::PostedRowsReversed) => rows.into_iter().rev().collect(),
+                _ => rows,
+            };
+            self.inner.post_all(rows).await
         })
     }
 

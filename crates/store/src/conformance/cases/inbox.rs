@@ -173,6 +173,33 @@ pub async fn letters_are_reposted_as_they_were_and_dropped_for_good(stand: &mut 
     stand.same().await
 }
 
+pub async fn rows_of_another_store_get_new_numbers_and_keep_their_order(stand: &mut Stand) -> Check {
+    let partition = stand.last();
+    let partitions = stand.partitions;
+    let here = |number| samples::posted(partitions, partition, number);
+    // They come with the numbers that they had there, which are not in order, and one of them twice.
+    let mut rows = vec![samples::posted_fully(partitions, partition, 9), here(4), here(2), here(7)];
+    rows.extend(stand.each().map(|it| samples::posted(partitions, it, 30)));
+    rows.push(here(2));
+    let (first, rest) = rows.split_at(2);
+    for rows in [first, rest] {
+        stand.store.post_all(rows.to_vec()).await.map_err(|error| error.to_string())?;
+    }
+    let found = read(stand, partition, 100).await?;
+    let all: BTreeSet<u64> = found.iter().map(|row| row.number).collect();
+    ensure_eq!(all.len(), 6, "different numbers in {:?}", numbers(&found));
+    let plain = |row: &Posted| Posted { number: 0, ..row.clone() };
+    let came = |row: &&Posted| row.partition(partitions) == partition;
+    let want: Vec<Posted> = rows.iter().filter(came).map(plain).collect();
+    let got: Vec<Posted> = found.iter().map(plain).collect();
+    ensure_eq!(got, want, "the rows, in the order in which they were given");
+    for other in stand.each().filter(|it| *it != partition) {
+        ensure_eq!(read(stand, other, 100).await?.len(), 1, "rows of {other}");
+    }
+    ensure_eq!(stand.version(partition).await?, Version::NONE, "the version after rows were posted");
+    Ok(())
+}
+
 /// Decides rows as the engine does, on the store and on the reference.
 pub async fn every_posted_row_becomes_one_execution_or_one_dead_letter(stand: &mut Stand) -> Check {
     let partition = stand.last();

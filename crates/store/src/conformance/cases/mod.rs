@@ -120,6 +120,7 @@ macro_rules! for_each_conformance_case {
             inbox::a_conflict_takes_no_rows,
             inbox::dead_letters_keep_everything_with_the_reason,
             inbox::letters_are_reposted_as_they_were_and_dropped_for_good,
+            inbox::rows_of_another_store_get_new_numbers_and_keep_their_order,
             inbox::every_posted_row_becomes_one_execution_or_one_dead_letter,
             handles::everything_survives_reopening,
             handles::two_handles_see_each_others_commits,

@@ -1,5 +1,7 @@
 //! `flowfabric store`
 
+mod copy;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -19,6 +21,7 @@ use crate::view;
   flowfabric store migrate --store postgres://owner@db.example/jobs
   flowfabric store backup /backups/jobs.db
   flowfabric store check
+  flowfabric store copy --store sqlite:jobs.db postgres://owner@db.example/jobs
 
 Backup and check are for files; PostgreSQL has pg_dump and pg_basebackup, see docs/postgres.md.")]
 pub struct Store {
@@ -37,25 +40,31 @@ enum What {
     },
     /// Read the whole file and say what is wrong with it
     Check,
+    Copy(copy::Copy),
 }
 
 impl Store {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
-        if matches!(self.what, What::Migrate) {
-            return migrate(settings).await;
+        match self.what {
+            What::Migrate => migrate(settings).await,
+            What::Copy(copy) => copy.run(settings).await,
+            What::Backup { file } => {
+                let store = open(&settings.store).await?;
+                let result = backup(&store, file, settings.json).await;
+                store.close().await;
+                result
+            }
+            What::Check => {
+                let store = open(&settings.store).await?;
+                let result = check(&store, settings.json).await;
+                store.close().await;
+                result
+            }
         }
-        let store = open(&settings.store).await?;
-        let result = match self.what {
-            What::Backup { file } => backup(&store, file, settings.json).await,
-            What::Check => check(&store, settings.json).await,
-            What::Migrate => Ok(()),
-        };
-        store.close().await;
-        result
     }
 }
 
-pub async fn open(url: &str) -> Result<SqliteStore, Problem> {
+async fn open(url: &str) -> Result<SqliteStore, Problem> {
     let path = sqlite_path(url).ok_or_else(|| {
         let shown = without_password(url);
         Problem::invalid(format!("store is {shown:?}; this command needs a file, such as sqlite:jobs.db"))
