@@ -19,7 +19,7 @@ pub struct Seen {
 
 /// The events from a place in the log on, in the order of their partition, each exactly once.
 ///
-/// It is read with [`next`](Events::next) and never ends. A slow reader loses nothing; it is served from the
+/// It is read with [`next`](Events::next) and has no end. A slow reader loses nothing; it is served from the
 /// store.
 #[derive(Debug)]
 pub struct Events {
@@ -27,9 +27,13 @@ pub struct Events {
 }
 
 impl Events {
-    /// The next event, as soon as there is one. Safe to drop and call again. While the store is out of reach
-    /// it waits.
-    pub async fn next(&mut self) -> Seen {
+    /// The next event, as soon as there is one. Safe to drop and call again. While the store or the server is out of
+    /// reach it waits.
+    ///
+    /// # Errors
+    /// A server refuses to go on, because the token was revoked or the place is older than the oldest event that is kept
+    /// by now. Whoever has a good token again goes on after [`cursor`](Events::cursor).
+    pub async fn next(&mut self) -> Result<Seen, Error> {
         self.subscription.next().await
     }
 
@@ -53,7 +57,7 @@ impl Fabric {
     /// let fabric = flowfabric::connect("memory:").await?;
     /// fabric.submit("charge", &1).await?;
     /// let mut events = fabric.events(EventFilter::default(), Start::Beginning).await?;
-    /// let first = events.next().await;
+    /// let first = events.next().await?;
     /// assert_eq!(first.event.fact.word(), "created");
     ///
     /// // A cursor is a text that can be kept; whoever comes back with it misses nothing.
@@ -61,7 +65,7 @@ impl Fabric {
     /// fabric.submit("charge", &2).await?;
     /// let after = Start::After(kept.parse()?);
     /// let mut events = fabric.events(EventFilter::default(), after).await?;
-    /// assert_ne!(events.next().await.event.execution, first.event.execution);
+    /// assert_ne!(events.next().await?.event.execution, first.event.execution);
     /// # Ok(()) }
     /// ```
     pub async fn events(&self, filter: EventFilter, start: Start) -> Result<Events, Error> {
@@ -121,7 +125,7 @@ impl Watch {
             let execution = match self.first.take() {
                 Some(first) => first,
                 None => {
-                    let seen = self.events.next().await;
+                    let seen = self.events.next().await?;
                     self.over = matches!(seen.event.fact, Fact::Removed);
                     self.fabric.get(self.id).await?
                 }

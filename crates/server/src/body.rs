@@ -108,7 +108,7 @@ pub async fn read(request: Request, app: &App) -> Result<Bytes, Refusal> {
         Ok(read) => Ok(read?),
         Err(_) => {
             let detail = "the body took too long to arrive";
-            Err(Problem::new(408, "body_slow", "The body came too slowly", detail).into())
+            Err(Problem::new(408, "body_slow", "The body came too slowly", detail).retryable().into())
         }
     }
 }

@@ -13,8 +13,16 @@ use ff_core::execution::Fence;
 use ff_core::{ExecutionId, InstanceId, Ms};
 use ff_engine::{Engine, Task};
 
-/// How long a worker may take to confirm.
+/// How long a worker may take to confirm what it has got.
 pub const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
+
+/// How fast an answer comes at least, in bytes each second: a large one is still on its way when a small one is confirmed.
+const ANSWER_BYTES_PER_S: u64 = 256 << 10;
+
+/// How long a worker may take to get and confirm an answer of this size.
+fn confirmed_within(bytes: u64) -> Duration {
+    CONFIRM_WITHIN + Duration::from_millis(bytes.saturating_mul(1_000) / ANSWER_BYTES_PER_S)
+}
 
 /// A worker that has not claimed for so long is forgotten; what it had is confirmed or given back long before.
 const FORGET_AFTER: Duration = Duration::from_secs(120);
@@ -22,7 +30,7 @@ const FORGET_AFTER: Duration = Duration::from_secs(120);
 /// How long a server that shares its store waits before it gives back what it handed out: the worker may have confirmed
 /// it elsewhere. If it has it, it renews it after a third of the lease, and everybody sees that.
 fn renewed_within(lease_ms: Ms) -> Duration {
-    (Duration::from_millis(u64::try_from(lease_ms).unwrap_or(0)) * 2 / 3).max(CONFIRM_WITHIN)
+    Duration::from_millis(u64::try_from(lease_ms).unwrap_or(0)) * 2 / 3
 }
 
 /// The claims of all workers of this server.
@@ -77,13 +85,20 @@ impl Claims {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).all.remove(&instance);
     }
 
-    /// The worker speaks of these tasks, so it has them.
-    pub fn confirm(&self, instance: InstanceId, executions: impl IntoIterator<Item = ExecutionId>) {
+    /// The worker speaks of these leases, so it has them.
+    pub fn confirm(&self, instance: InstanceId, leases: impl IntoIterator<Item = Fence>) {
         let claimant = self.0.lock().unwrap_or_else(PoisonError::into_inner).all.get(&instance).cloned();
         let Some(claimant) = claimant else { return };
         let mut handed = claimant.handed.lock().unwrap_or_else(PoisonError::into_inner);
-        for execution in executions {
-            handed.unconfirmed.remove(&execution);
+        for fence in leases {
+            // One that it held before says nothing about one whose answer may be lost.
+            if handed.unconfirmed.get(&fence.execution).is_some_and(|(unconfirmed, _)| *unconfirmed == fence) {
+                handed.unconfirmed.remove(&fence.execution);
+            }
+        }
+        if handed.unconfirmed.is_empty() {
+            // Nobody asks for what it has; thousands of workers may each have megabytes.
+            handed.tasks = Arc::default();
         }
     }
 }
@@ -119,10 +134,11 @@ impl Claimant {
         }
         if !tasks.is_empty() {
             let (claimant, engine) = (self.clone(), engine.clone());
+            let within = confirmed_within(tasks.iter().map(|task| task.bytes() as u64).sum());
             tokio::spawn(async move {
-                tokio::time::sleep(CONFIRM_WITHIN).await;
+                tokio::time::sleep(within).await;
                 if !engine.serves_alone() {
-                    tokio::time::sleep(renewed_within(shortest) - CONFIRM_WITHIN).await;
+                    tokio::time::sleep(renewed_within(shortest).saturating_sub(within)).await;
                 }
                 claimant.give_back(&engine, poll).await;
             });
@@ -156,8 +172,13 @@ mod tests {
     #[test]
     fn a_worker_has_time_to_renew_what_it_may_have_confirmed_elsewhere() {
         assert_eq!(renewed_within(30_000), Duration::from_secs(20));
-        assert_eq!(renewed_within(1_000), CONFIRM_WITHIN);
-        assert_eq!(renewed_within(-1), CONFIRM_WITHIN);
+        assert_eq!(renewed_within(-1), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_large_answer_may_take_longer_than_a_small_one() {
+        assert_eq!(confirmed_within(0), CONFIRM_WITHIN);
+        assert_eq!(confirmed_within(4 << 20), CONFIRM_WITHIN + Duration::from_secs(16));
     }
 
     #[test]

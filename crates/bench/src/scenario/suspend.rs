@@ -91,7 +91,7 @@ async fn one_at_a_time(bed: &Bed, args: &Args, count: usize) -> anyhow::Result<V
         let run = bed.fabric.submit(KIND, &1).await?;
         let mut started = Instant::now();
         loop {
-            match events.next().await.event.fact {
+            match events.next().await?.event.fact {
                 Fact::Started { .. } => started = Instant::now(),
                 Fact::Suspended { .. } => break,
                 _ => {}
@@ -124,7 +124,7 @@ async fn many(bed: &Bed, args: &Args, in_flight: usize) -> anyhow::Result<f64> {
     let mut signals = JoinSet::new();
     let mut ended = 0;
     while ended < in_flight {
-        let event = tokio::time::timeout(PATIENCE, events.next()).await?.event;
+        let event = tokio::time::timeout(PATIENCE, events.next()).await??.event;
         match (&event.fact, event.execution) {
             (Fact::Suspended { .. }, Some(id)) => {
                 let call = bed.fabric.signal(id, NAME);

@@ -91,7 +91,7 @@ impl Tail {
 async fn show(events: &mut Events, limit: Option<u64>, json: bool) -> Result<(), Problem> {
     let mut shown = 0;
     while limit.is_none_or(|limit| shown < limit) {
-        let seen = events.next().await;
+        let seen = events.next().await?;
         if json {
             let mut value = json!(seen.event);
             value["at"] = json!(view::time(seen.event.at));

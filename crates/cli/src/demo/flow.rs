@@ -83,7 +83,7 @@ async fn watched(stage: &Stage, run: &FlowRun) -> Result<Graph, Problem> {
         if graph.flow.live.end.is_some() {
             return Ok(graph);
         }
-        events.next().await;
+        events.next().await?;
     }
 }
 

@@ -141,8 +141,8 @@ async fn play(fabric: Fabric, url: String, json: bool) -> Result<Report, Problem
 /// Moves the bars along with the events.
 async fn follow(fabric: Fabric, live: Arc<Live>) {
     let Ok(mut events) = fabric.events(EventFilter::default(), Start::Beginning).await else { return };
-    loop {
-        let event = events.next().await.event;
+    while let Ok(seen) = events.next().await {
+        let event = seen.event;
         if event.fact.ends()
             && let Some(part) = event.tags.get(parts::TAG).and_then(Part::from_word)
         {

@@ -234,15 +234,15 @@ pub(super) async fn ended(part: Part, runs: &[Run]) -> Result<(bool, Vec<Vec<Att
 }
 
 /// The executions that start, in that order, until there are so many.
-async fn starts(events: &mut Events, count: u64) -> Vec<ExecutionId> {
+async fn starts(events: &mut Events, count: u64) -> Result<Vec<ExecutionId>, flowfabric::Error> {
     let mut order = Vec::new();
     while (order.len() as u64) < count {
-        let event = events.next().await.event;
+        let event = events.next().await?.event;
         if let (Fact::Started { .. }, Some(id)) = (event.fact, event.execution) {
             order.push(id);
         }
     }
-    order
+    Ok(order)
 }
 
 // ---- the parts -------------------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ async fn worker_loss(stage: &Stage) -> Result<Verdict, Problem> {
     };
     let runs = submit(stage, (0..part.count()).map(transfer).collect()).await?;
     let mut process = spawn_doomed(stage)?;
-    starts(&mut events, part.count()).await;
+    starts(&mut events, part.count()).await?;
     // Each has debited an account, which must not happen twice.
     for run in &runs {
         while run.steps().await?.is_empty() {
@@ -318,7 +318,7 @@ async fn worker_loss(stage: &Stage) -> Result<Verdict, Problem> {
     stage.employ(
         Worker::new(&stage.fabric).name("rescuer").lane(doomed::LANE).on(doomed::KIND, transfer_done),
     );
-    starts(&mut events, part.count()).await;
+    starts(&mut events, part.count()).await?;
     let recovered = killed.elapsed();
     stage
         .live
@@ -382,7 +382,7 @@ async fn priorities(stage: &Stage) -> Result<Verdict, Problem> {
     };
     stage.employ(Worker::new(&stage.fabric).name("packer").lane("rush").concurrency(1).on("pack", pack));
     rush.resume().actor("demo").cause("go").await?;
-    let order = starts(&mut events, part.count()).await;
+    let order = starts(&mut events, part.count()).await?;
     let overtook = order.iter().take(first.len()).all(|id| first.contains(id));
     stage.live.say(&format!("{URGENT} urgent orders, submitted last, were taken first"));
     let (good, _) = ended(part, &runs).await?;

@@ -23,8 +23,9 @@ use crate::state::{AttemptOutcome, Reason};
 use crate::worker::WorkerMode;
 use crate::workspace::{Stop, Workspace};
 
-/// How many bytes of input one claim hands out at most (at least one execution, whatever its size).
-const ANSWER_BYTES_MAX: u64 = 16 << 20;
+/// How many bytes a worker is sent for one claim at most (at least one execution, whatever its size). How much input there
+/// is is known here; what comes with it from flows, steps and signals is added up when it is read.
+pub const ANSWER_BYTES_MAX: u64 = 16 << 20;
 /// How many ready entries a refill asks for when a claim runs into the end of a window.
 const REFILL: usize = 1_024;
 

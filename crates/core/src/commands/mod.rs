@@ -64,7 +64,7 @@ pub use append::{Append, NewFrame};
 pub use apply::Apply;
 pub use bury_worker::BuryWorker;
 pub use cancel::Cancel;
-pub use claim::{Claim, Poll};
+pub use claim::{ANSWER_BYTES_MAX, Claim, Poll};
 pub use complete::Complete;
 pub use create::{Create, When};
 pub use create_token::CreateToken;

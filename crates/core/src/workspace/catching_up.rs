@@ -8,7 +8,8 @@ use super::mail::derive_stream;
 use super::table::Known;
 use super::{Lists, Marks, Missed, Workspace};
 use crate::agenda::Subject;
-use crate::id::{ExecutionId, FlowId};
+use crate::execution::Execution;
+use crate::id::{ExecutionId, FlowId, InstanceId};
 
 impl Workspace {
     /// Takes back every batch after `settled`, the newest one that is stored, newest first. Refills that are
@@ -72,6 +73,40 @@ impl Workspace {
         self.marks = Marks::default();
         self.batch_sweep_by = None;
         self.sweep_page = None;
+    }
+
+    /// Who should look at which lease, because of what others have stored: it is gone, another's, or to be cancelled.
+    /// One that was only renewed is no news; telling of it would have those who renew disturb each other.
+    pub fn disturbed_by(&self, missed: &Missed) -> Vec<(InstanceId, ExecutionId)> {
+        let changed = missed.executions.iter().map(|(id, is)| (*id, is.as_deref()));
+        let changed = changed.chain(missed.ended.iter().map(|id| (*id, None)));
+        changed.filter_map(|(id, is)| Some((self.disturbed(id, is)?, id))).collect()
+    }
+
+    /// Everybody with every lease.
+    pub fn leaseholders(&self) -> Vec<(InstanceId, ExecutionId)> {
+        let held = self.leases.iter().flat_map(|(instance, held)| held.iter().map(|id| (*instance, *id)));
+        held.collect()
+    }
+
+    fn disturbed(&self, id: ExecutionId, is: Option<&Execution>) -> Option<InstanceId> {
+        let was = match self.executions.get(&id) {
+            Known::Present(it) => Some(it.as_ref()),
+            Known::Absent | Known::Unknown => None,
+        };
+        let now = is.and_then(Execution::lease);
+        match (was, was.and_then(Execution::lease)) {
+            (Some(before), Some(held)) if is.is_none_or(|it| it.fence() != before.fence()) || now.is_none() => {
+                Some(held.instance)
+            }
+            (_, held) => {
+                let asked_before = held.is_some_and(|it| it.cancel.is_some());
+                // Claimed and lost again since this view was made: the attempt still says by whom.
+                let lost = is.filter(|_| held.is_none() && now.is_none());
+                let lost = lost.and_then(|it| it.live.attempt.as_ref()).map(|it| it.instance);
+                now.filter(|it| it.cancel.is_some() && !asked_before).map(|it| it.instance).or(lost)
+            }
+        }
     }
 
     /// Brings the view from the version it stands for to the one that others have made of it. Everything

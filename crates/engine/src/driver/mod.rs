@@ -71,6 +71,13 @@ impl Task {
     pub(super) fn new(execution: Arc<Execution>, input: Payload) -> Task {
         Task { execution, input, steps: Vec::new(), signals: Vec::new() }
     }
+
+    /// How much a worker is sent with it, about.
+    pub fn bytes(&self) -> usize {
+        let steps = self.steps.iter().map(|it| it.result.bytes.len());
+        let signals = self.signals.iter().map(|it| it.payload.bytes.len());
+        self.input.bytes.len() + steps.sum::<usize>() + signals.sum::<usize>()
+    }
 }
 
 pub(crate) type Answered<T> = oneshot::Sender<Result<T, Failure>>;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use ff_core::commands::Release;
+use ff_core::commands::{ANSWER_BYTES_MAX, Release};
 use ff_core::flow::inputs::is_given_more;
 use ff_core::key::Key;
 use ff_core::payload::{PayloadKey, Slot};
-use ff_core::{Execution, ExecutionId, FlowId, Ms, PartitionId, Reply};
+use ff_core::{Execution, ExecutionId, FlowId, InstanceId, Ms, PartitionId, Reply};
 use ff_store::{Commit, Store, StoreError};
 
 use crate::failure::Failure;
@@ -53,7 +53,10 @@ impl Driver {
                 Output::Errands { to, lines } => self.errands.add(&self.server, to, lines),
                 Output::Reply { ticket, result } => self.reply(ticket, result),
                 Output::News { partition, news } => self.news(partition, news),
-                Output::Foreign { partition, keys, next_event } => self.foreign(partition, keys, next_event),
+                Output::Foreign { partition, keys, disturbed, next_event } => {
+                    self.foreign(partition, keys, next_event);
+                    self.disturb(disturbed);
+                }
             }
         }
     }
@@ -159,8 +162,11 @@ impl Driver {
         }));
     }
 
-    /// A worker that is gone gets nothing: its leases go back without waiting for them to run out.
-    pub(super) fn send_tasks(&mut self, answer: Answered<Vec<Task>>, tasks: Vec<Task>) {
+    /// A worker that is gone gets nothing: its leases go back without waiting for them to run out. So does what makes an
+    /// answer too large: how much members of flows are given and steps came to is known only now.
+    pub(super) fn send_tasks(&mut self, answer: Answered<Vec<Task>>, mut tasks: Vec<Task>) {
+        let too_much = tasks.split_off(fitting(tasks.iter().map(Task::bytes)));
+        self.give_back(too_much.into_iter().map(|task| task.execution).collect());
         if let Err(Ok(tasks)) = answer.send(Ok(tasks)) {
             self.give_back(tasks.into_iter().map(|task| task.execution).collect());
         }
@@ -211,7 +217,12 @@ impl Driver {
             self.recent.remove(&id);
             self.live.remove(&id);
         }
-        for (instance, execution) in news.disturbed {
+        self.disturb(news.disturbed);
+    }
+
+    /// Tells workers which of their leases they should look at.
+    fn disturb(&mut self, disturbed: Vec<(InstanceId, ExecutionId)>) {
+        for (instance, execution) in disturbed {
             if let Some(watcher) = self.watchers.get(&instance)
                 && watcher.send(execution).is_err()
             {
@@ -277,10 +288,18 @@ impl Driver {
             if self.waits.contains_key(&id) {
                 self.look(id);
             }
-            // The record says nothing of who held the lease before; every worker here looks for itself.
-            self.watchers.retain(|_, watcher| watcher.send(id).is_ok());
         }
     }
+}
+
+/// How many of the first tasks fit into one answer; at least one if there is any.
+fn fitting(sizes: impl Iterator<Item = usize>) -> usize {
+    let mut bytes = 0;
+    let fits = |(n, size): &(usize, usize)| {
+        bytes += size;
+        *n == 0 || bytes as u64 <= ANSWER_BYTES_MAX
+    };
+    sizes.enumerate().take_while(fits).count()
 }
 
 /// Reads the inputs that are missing, and what members of flows are given beside their own.

@@ -150,6 +150,8 @@ pub enum Output {
     Foreign {
         partition: PartitionId,
         keys: Option<Vec<Key>>,
+        /// Who should look at which lease.
+        disturbed: Vec<(InstanceId, ExecutionId)>,
         next_event: u64,
     },
 }

@@ -114,11 +114,17 @@ impl Link {
         }
     }
 
-    /// Renews leases of an instance.
-    pub async fn renew(&self, instance: InstanceId, fences: Vec<Fence>) -> Vec<Result<Renewal, Failure>> {
+    /// Renews leases of an instance. A server that has not answered within a time is given up, so that it can be tried again
+    /// on another connection.
+    pub async fn renew(
+        &self,
+        instance: InstanceId,
+        fences: Vec<Fence>,
+        within: Duration,
+    ) -> Vec<Result<Renewal, Failure>> {
         match self {
             Link::Embedded(engine) => engine.renew(fences).await,
-            Link::Remote(remote) => Box::pin(remote.renew(instance, fences)).await,
+            Link::Remote(remote) => Box::pin(remote.renew(instance, fences, within)).await,
         }
     }
 

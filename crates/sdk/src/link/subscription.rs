@@ -4,7 +4,7 @@ use ff_engine::subscription::Item;
 use ff_engine::{Cursor, Subscription as OfEngine};
 
 use super::remote::Following;
-use crate::Seen;
+use crate::{Error, Seen};
 
 #[derive(Debug)]
 pub(crate) enum Subscription {
@@ -14,11 +14,14 @@ pub(crate) enum Subscription {
 
 impl Subscription {
     /// The next event, as soon as there is one. Safe to drop and call again: nothing is lost.
-    pub async fn next(&mut self) -> Seen {
+    ///
+    /// # Errors
+    /// A server refuses to go on. A store or server that is out of reach is waited for.
+    pub async fn next(&mut self) -> Result<Seen, Error> {
         match self {
             Subscription::Embedded(subscription) => loop {
                 match subscription.next().await {
-                    Item::Event { event, cursor, .. } => return Seen { event: *event, cursor },
+                    Item::Event { event, cursor, .. } => return Ok(Seen { event: *event, cursor }),
                     Item::Interrupted { error, .. } => tracing::warn!(%error, "events are interrupted"),
                 }
             },

@@ -153,6 +153,12 @@ impl Crew {
                     tracing::debug!(%rejection, "an ending came too late");
                     return running.lose();
                 }
+                Failure::Refused { code: "too_large", detail } if defects == 0 => {
+                    // Nobody on the way to the store takes it, however often it is made.
+                    let failure = TaskFailure::fatal(detail).code("bad_result");
+                    command = self.ending(running.fence(), Err(failure), None);
+                    defects += 1;
+                }
                 Failure::Refused { detail, .. } => {
                     tracing::error!(%detail, "an ending was refused");
                     return running.lose();

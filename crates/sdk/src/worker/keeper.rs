@@ -9,6 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use ff_core::commands::Heartbeat;
 use ff_core::execution::Fence;
@@ -25,6 +26,9 @@ use crate::time::Asking;
 /// How long an instance may be silent before it counts as dead, and how often it is heard of.
 pub(super) const TTL_MS: Ms = 30_000;
 const HEARTBEAT_MS: Ms = TTL_MS / 3;
+/// How long a renewal may take, at the least and at the most: a quarter of the lease, so that a connection that has gone
+/// silent leaves time for others.
+const RENEW: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(8));
 
 type Call<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
 
@@ -132,7 +136,7 @@ impl Keeper {
         if now >= self.next_heartbeat && self.heartbeat.is_none() {
             self.beat(now);
         }
-        let (mut renew_at, mut ends_at) = (Ms::MAX, Ms::MAX);
+        let (mut renew_at, mut ends_at, mut shortest) = (Ms::MAX, Ms::MAX, Ms::MAX);
         let mut held = Vec::new();
         for running in self.crew.running().values().filter(|it| !it.is_over()) {
             if running.ends_at() <= now {
@@ -141,12 +145,13 @@ impl Keeper {
             }
             renew_at = renew_at.min(running.renew_at());
             ends_at = ends_at.min(running.ends_at());
+            shortest = shortest.min(running.lease_ms());
             held.push(running.fence());
         }
         if self.renewal.is_none() {
             let disturbed = std::mem::take(&mut self.urgent);
             // If one is due, all are renewed, so that there is one call for all.
-            self.renew(now, if renew_at <= now { held } else { disturbed });
+            self.renew(now, shortest, if renew_at <= now { held } else { disturbed });
         }
         let renew_at = if self.renewal.is_none() { renew_at } else { Ms::MAX };
         let beat_at = if self.heartbeat.is_none() { self.next_heartbeat } else { Ms::MAX };
@@ -160,15 +165,16 @@ impl Keeper {
         self.heartbeat = Some(Box::pin(async move { (link.execute(Heartbeat { instance }).await, asking) }));
     }
 
-    fn renew(&mut self, now: Ms, fences: Vec<Fence>) {
+    fn renew(&mut self, now: Ms, lease_ms: Ms, fences: Vec<Fence>) {
         let (link, instance) = (self.crew.fabric.link().clone(), self.instance);
         if fences.is_empty() {
             return;
         }
         let _asking = self.crew.fabric.time().asking();
+        let within = Duration::from_millis(u64::try_from(lease_ms / 4).unwrap_or(0)).clamp(RENEW.0, RENEW.1);
         // Counted from now: the lease cannot have been granted before it was asked for.
         self.renewal = Some(Box::pin(async move {
-            let results = link.renew(instance, fences.clone()).await;
+            let results = link.renew(instance, fences.clone(), within).await;
             Renewed { sent_at: now, fences, results, _asking }
         }));
     }

@@ -47,6 +47,10 @@ impl Running {
 
     // ---- the lease -----------------------------------------------------------------------------------
 
+    pub fn lease_ms(&self) -> Ms {
+        self.lease_ms
+    }
+
     pub fn renewed(&self, sent_at: Ms) {
         self.granted_at.fetch_max(sent_at, Ordering::Relaxed);
     }

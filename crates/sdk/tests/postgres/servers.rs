@@ -82,7 +82,7 @@ async fn what_a_server_that_is_gone_had_to_do_is_done_in_time_by_another() {
     }
     drop(gone);
     while !asleep.is_empty() {
-        let event = events.next().await.event;
+        let event = events.next().await.unwrap().event;
         if let (Fact::Woken, Some(id)) = (&event.fact, event.execution) {
             assert!(asleep.remove(&id), "{id} was woken twice");
             let late_ms = event.at - due;

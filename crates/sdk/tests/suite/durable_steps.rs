@@ -250,7 +250,7 @@ async fn steps_that_differ_from_the_record_are_tolerated_and_told_once_an_attemp
     run.result::<()>().await.unwrap();
     let mut told = Vec::new();
     loop {
-        let seen = events.next().await;
+        let seen = events.next().await.unwrap();
         let ends = seen.event.fact.ends();
         if let Fact::StepsDrifted { attempt, missing, extra, reordered } = &seen.event.fact {
             let words = |names: &[_]| names.iter().map(ToString::to_string).collect::<Vec<_>>();

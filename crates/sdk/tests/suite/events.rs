@@ -8,7 +8,7 @@ use crate::ground::{TestFabric, connect};
 async fn take(events: &mut Events, count: usize) -> Vec<Seen> {
     let mut seen = Vec::new();
     for _ in 0..count {
-        seen.push(events.next().await);
+        seen.push(events.next().await.unwrap());
     }
     seen
 }
@@ -49,7 +49,7 @@ async fn events_can_be_filtered_by_lane_tag_and_execution() {
     let one = EventFilter { execution: Some(second.id()), ..EventFilter::default() };
     for (filter, wanted) in [(lane, &second), (tag, &first), (one, &second)] {
         let mut events = fabric.events(filter, Start::Beginning).await.unwrap();
-        assert_eq!(events.next().await.event.execution, Some(wanted.id()));
+        assert_eq!(events.next().await.unwrap().event.execution, Some(wanted.id()));
     }
 }
 

@@ -461,7 +461,7 @@ async fn tags_and_events_of_a_flow_are_read_and_set() {
     let mut events = run.events(Start::Beginning).await.unwrap();
     let mut words = Vec::new();
     while words.last() != Some(&"flow_tagged") {
-        words.push(events.next().await.event.fact.word());
+        words.push(events.next().await.unwrap().event.fact.word());
     }
     assert_eq!(words, ["created", "flow_created", "flow_tagged"]);
 }

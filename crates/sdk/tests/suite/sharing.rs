@@ -19,7 +19,7 @@ async fn work_crosses(here: &Fabric, there: &Fabric) {
         let run = here.submit("double", &n).await.unwrap();
         assert_eq!(run.result::<u64>().await, Ok(n * 2));
     }
-    while events.next().await.event.fact.word() != "completed" {}
+    while events.next().await.unwrap().event.fact.word() != "completed" {}
     worker.stop().await;
 }
 

@@ -290,7 +290,7 @@ async fn neither_tokens_nor_secrets_are_in_events_lists_records_or_what_prints()
     run.result::<(bool, String)>().await.unwrap();
     let mut events = fabric.events(Default::default(), Start::Beginning).await.unwrap();
     loop {
-        let seen = events.next().await;
+        let seen = events.next().await.unwrap();
         printed += &format!("{} {:?}", serde_json::to_string(&seen.event).unwrap(), seen.event);
         if matches!(seen.event.fact, Fact::WaitpointOpened { .. }) {
             assert!(printed.contains(&token.fingerprint()));

@@ -1,5 +1,6 @@
 //! How workers get tasks and keep them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,16 +13,19 @@ use ff_api::time::Time;
 use ff_api::worker::{Beat, Beating, Claimed, Claiming, RenewedLease};
 use ff_core::commands::{Heartbeat, Poll};
 use ff_core::execution::Fence;
+use ff_core::reply::Renewal;
 use ff_core::{ExecutionId, InstanceId, Reply};
-use ff_engine::Task;
+use ff_engine::{Failure, Task};
 
 use crate::access::{Caller, May};
 use crate::answer::{Problems, Refusal, Wants, odd_reply};
-use crate::app::{Shared, problem};
+use crate::app::{App, Shared, problem};
 use crate::body::{Body, Path};
 
 /// How many tasks one claim hands out at most.
 const TASKS_MAX: u32 = 1_000;
+/// How soon a heartbeat that may wait is answered if there is something to act on from its start.
+const ACT_AGAIN: Duration = Duration::from_millis(250);
 
 /// Claim tasks; waits for the first if there are none.
 #[utoipa::path(
@@ -141,34 +145,32 @@ pub async fn heartbeat(
     caller.may(May::Work)?;
     super::batch::check(&app, "leases", it.leases.len())?;
     let wait = app.patience("wait_ms", it.wait_ms.map_or(0, |it| it.0))?;
-    let fences: Vec<Fence> = it.leases.into_iter().map(Into::into).collect();
     app.check_worker(&caller, id).await?;
-    for fence in &fences {
-        app.check_execution(&caller, fence.execution).await?;
-    }
-    app.claims.confirm(id, fences.iter().map(|fence| fence.execution));
+    let leases = Leases::of(&app, &caller, it.leases.into_iter().map(Into::into).collect()).await;
+    app.claims.confirm(id, leases.seen());
     // Watched before anything is renewed, so that nothing falls between.
     let mut disturbed = (!wait.is_zero()).then(|| app.engine.watch_leases(id));
     let mode = match app.run(Heartbeat { instance: id }).await? {
         Reply::Worker { mode, .. } => mode.word().to_owned(),
         reply => return Err(odd_reply(&reply).into()),
     };
-    let mut leases = app.engine.renew(fences.clone()).await;
+    let mut renewed = leases.renew(&app).await;
     let mut news = Vec::<ExecutionId>::new();
-    let asked_to_act = leases.iter().any(|it| !matches!(it, Ok(renewal) if renewal.cancel.is_none()));
-    if let Some(disturbed) = disturbed.as_mut().filter(|_| !asked_to_act) {
+    if let Some(disturbed) = disturbed.as_mut() {
+        // What the worker should act on is told soon. It may have been told before, and whoever asks for it again and
+        // again does so a few times a second.
+        let asked_to_act = renewed.iter().any(|it| !matches!(it, Ok(renewal) if renewal.cancel.is_none()));
+        let wait = if asked_to_act { wait.min(ACT_AGAIN) } else { wait };
         news.extend(app.wait_for(wait, disturbed.recv()).await.flatten());
         while let Ok(more) = disturbed.try_recv() {
             news.push(more);
         }
         // What is known by now is told at once.
-        if fences.iter().any(|fence| news.contains(&fence.execution)) {
-            leases = app.engine.renew(fences.clone()).await;
+        if leases.seen().any(|fence| news.contains(&fence.execution)) {
+            renewed = leases.renew(&app).await;
         }
     }
-    let leases: Vec<_> = leases.into_iter().map(|it| it.map_err(problem)).collect();
-    let lease = |(fence, renewal): (&Fence, &Result<_, Problem>)| {
-        let renewal: &Result<ff_core::reply::Renewal, Problem> = renewal;
+    let lease = |(fence, renewal): (&Fence, &Result<Renewal, Problem>)| {
         let until = renewal.as_ref().ok();
         RenewedLease {
             execution: fence.execution,
@@ -180,12 +182,12 @@ pub async fn heartbeat(
     Ok(wants.answer(
         || Beat {
             mode: mode.clone(),
-            leases: fences.iter().zip(&leases).map(lease).collect(),
+            leases: leases.fences.iter().zip(&renewed).map(lease).collect(),
             disturbed: news.clone(),
         },
         || BeatRecord {
             mode: mode.clone(),
-            leases: leases
+            leases: renewed
                 .iter()
                 .map(|it| match it {
                     Ok(renewal) => Renewed::Until(renewal.clone()),
@@ -195,4 +197,36 @@ pub async fn heartbeat(
             disturbed: news.clone(),
         },
     ))
+}
+
+/// The leases that a worker speaks of, and those of them that its token does not see. One that is gone is told for itself:
+/// it must not cost the worker all others.
+struct Leases {
+    fences: Vec<Fence>,
+    unseen: HashMap<ExecutionId, Problem>,
+}
+
+impl Leases {
+    async fn of(app: &App, caller: &Caller, fences: Vec<Fence>) -> Leases {
+        let mut unseen = HashMap::new();
+        for fence in &fences {
+            if let Err(problem) = app.check_execution(caller, fence.execution).await {
+                unseen.insert(fence.execution, problem);
+            }
+        }
+        Leases { fences, unseen }
+    }
+
+    fn seen(&self) -> impl Iterator<Item = Fence> + '_ {
+        self.fences.iter().copied().filter(|it| !self.unseen.contains_key(&it.execution))
+    }
+
+    async fn renew(&self, app: &App) -> Vec<Result<Renewal, Problem>> {
+        let mut renewed = app.engine.renew(self.seen().collect()).await.into_iter();
+        let each = self.fences.iter().map(|fence| match self.unseen.get(&fence.execution) {
+            Some(problem) => Err(problem.clone()),
+            None => renewed.next().unwrap_or(Err(Failure::ShuttingDown)).map_err(problem),
+        });
+        each.collect()
+    }
 }

@@ -216,8 +216,9 @@ async fn live(mut subscription: Subscription, sink: Sink, wants: Wants) {
                 tell(&sink, wants, &event, partition, &cursor).await
             }
             Ok(Item::Interrupted { cursor, .. }) => {
-                let data = serde_json::json!({ "cursor": cursor.to_string() }).to_string();
-                sink.send(None, "interrupted", &data).await
+                let cursor = cursor.to_string();
+                let data = serde_json::json!({ "cursor": cursor }).to_string();
+                sink.send(Some(&cursor), "interrupted", &data).await
             }
         };
         if !goes_on {

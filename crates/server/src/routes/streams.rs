@@ -157,7 +157,7 @@ async fn live(mut tail: Tail, sink: Sink, wants: Wants) {
             Err(failure) => {
                 let problem = crate::app::problem(failure);
                 let data = serde_json::to_string(&problem).unwrap_or_default();
-                sink.send(None, "problem", &data).await;
+                sink.send(Some(&place), "problem", &data).await;
                 false
             }
         };

@@ -31,6 +31,8 @@ pub async fn register(
     app.check_worker(&caller, command.instance).await?;
     let (id, ttl_ms) = (command.instance, command.ttl_ms);
     let reply = app.run(command).await?;
+    // A process that begins again under the same id numbers its claims anew: none of them confirms an older one.
+    app.claims.forget(id);
     answer(wants, StatusCode::CREATED, id, ttl_ms, &reply)
 }
 

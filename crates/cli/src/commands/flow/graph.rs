@@ -77,14 +77,14 @@ impl Graph {
                 return Ok(drawn.flow.state());
             }
             shown = Some(drawn);
-            events.next().await;
+            events.next().await?;
             // What happens at the same time is drawn together.
             let frame = sleep(Some(FRAME));
             tokio::pin!(frame);
             loop {
                 tokio::select! {
                     () = &mut frame => break,
-                    _ = events.next() => {}
+                    seen = events.next() => drop(seen?),
                 }
             }
         }

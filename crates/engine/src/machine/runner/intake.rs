@@ -116,7 +116,7 @@ impl Runner {
         }
         self.version = Some(loaded.version);
         self.asked.clear();
-        let mut keys = None;
+        let (mut keys, mut disturbed) = (None, Vec::new());
         for answer in loaded.answers {
             match answer {
                 Answer::Changes(_) if !foreign => {}
@@ -125,11 +125,13 @@ impl Runner {
                     if missed.has_leases_since(self.ws.header().now) {
                         (self.undisturbed, self.left_since) = (false, None);
                     }
+                    disturbed = self.ws.disturbed_by(&missed);
                     self.ws.catch_up(*missed);
                 }
                 Answer::Changes(None) => {
                     // Nothing may be learned before the partition is opened at a version of its own.
                     (self.undisturbed, self.left_since) = (false, None);
+                    disturbed = self.ws.leaseholders();
                     self.ws.forget_all();
                     break;
                 }
@@ -152,7 +154,7 @@ impl Runner {
         // Whoever began to wait before the first read may wait for something that has happened since.
         if foreign || first {
             let next_event = self.ws.header().next_event;
-            outputs.push(Output::Foreign { partition: self.partition, keys, next_event });
+            outputs.push(Output::Foreign { partition: self.partition, keys, disturbed, next_event });
         }
     }
 

@@ -17,9 +17,10 @@ use super::{commanded, problem};
 
 /// How many requests of one kind are on their way at most.
 const UNDER_WAY: usize = 4;
-/// How much one request carries at most; a larger single command goes alone.
+/// How much one request carries at most; a larger single command goes alone. Many a proxy takes no more than a MiB unless it
+/// is told to.
 const ITEMS: usize = 1_000;
-const BYTES: usize = 1 << 20;
+const BYTES: usize = 512 << 10;
 
 type Told = Result<Box<RawValue>, Failure>;
 

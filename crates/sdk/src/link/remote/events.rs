@@ -3,7 +3,7 @@
 use ff_api::Problem;
 use ff_api::record::EventRecord;
 use ff_engine::cursor::BadCursor;
-use ff_engine::{Cursor, EventFilter, Start};
+use ff_engine::{Cursor, EventFilter, Failure, Start};
 use serde::Deserialize;
 
 use super::http::{Answer, Call};
@@ -18,6 +18,7 @@ use crate::{Error, Seen};
 pub(crate) struct Following {
     cursor: Cursor,
     live: Live,
+    refused: Option<Failure>,
 }
 
 /// Where a page of events ends.
@@ -51,7 +52,7 @@ impl Remote {
         let cursor: Cursor = next_cursor.parse()?;
         let call = Call::get(asked(&filter).path());
         let live = Live::follow(&self.http, call, Some(next_cursor));
-        Ok(Following { cursor, live })
+        Ok(Following { cursor, live, refused: None })
     }
 }
 
@@ -85,16 +86,20 @@ impl Following {
         &self.cursor
     }
 
-    /// The next event; waits while the server is out of reach. Safe to drop and call again.
-    pub async fn next(&mut self) -> Seen {
+    /// The next event; waits while the server is out of reach. Safe to drop and call again. Once it is refused, because the
+    /// token was revoked or the place is too old by now, it stays so.
+    pub async fn next(&mut self) -> Result<Seen, Error> {
         loop {
+            if let Some(refused) = &self.refused {
+                return Err(refused.clone().into());
+            }
             let message = match self.live.next().await {
                 Some(Ok(message)) => message,
                 Some(Err(failure)) => {
-                    tracing::error!(%failure, "events do not come any more");
+                    self.refused = Some(failure);
                     continue;
                 }
-                None => std::future::pending().await,
+                None => return Err(Failure::ShuttingDown.into()),
             };
             let Some(cursor) = message.id.as_deref().and_then(|id| id.parse::<Cursor>().ok()) else {
                 tracing::error!(id = message.id, "an event without its place");
@@ -110,7 +115,7 @@ impl Following {
                 continue;
             }
             match serde_json::from_str::<EventRecord>(&message.data) {
-                Ok(record) => return Seen { event: record.event, cursor },
+                Ok(record) => return Ok(Seen { event: record.event, cursor }),
                 Err(error) => tracing::error!(%error, "an event cannot be read"),
             }
         }

@@ -12,8 +12,10 @@ use bytes::{Bytes, BytesMut};
 use ff_api::record::RECORD_JSON;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
-use hyper::{Method, Request, Response};
+use hyper::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER as RETRY_AFTER_HEADER, USER_AGENT,
+};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -30,8 +32,11 @@ use crate::Error;
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long an answer may take beyond the time that the server was asked to wait.
 const ANSWER: Duration = Duration::from_secs(30);
-/// Connections that nobody uses are kept for so long; servers keep them longer.
-const IDLE: Duration = Duration::from_secs(30);
+/// Connections that nobody uses are kept for so long; a server ends them after 30 s, and a request that meets that end would
+/// have to be asked again.
+const IDLE: Duration = Duration::from_secs(15);
+/// The longest that a server's wish to be left alone for a while is heeded at once.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 type Connector = HttpsConnector<HttpConnector>;
 
@@ -68,6 +73,8 @@ pub(super) struct Call {
     pub accept: &'static str,
     /// How long the server was asked to wait.
     pub wait: Duration,
+    /// How long the answer may take beyond that.
+    pub answer_within: Duration,
     pub last_event_id: Option<String>,
     /// Instead of the token of this link.
     pub bearer: Option<HeaderValue>,
@@ -84,11 +91,15 @@ impl Call {
 
     fn new(method: Method, path: String, body: Option<Bytes>) -> Call {
         let (accept, wait) = (RECORD_JSON, Duration::ZERO);
-        Call { method, path, body, accept, wait, last_event_id: None, bearer: None }
+        Call { method, path, body, accept, wait, answer_within: ANSWER, last_event_id: None, bearer: None }
     }
 
     pub fn waiting(self, wait: Duration) -> Call {
         Call { wait, ..self }
+    }
+
+    pub fn answered_within(self, answer_within: Duration) -> Call {
+        Call { answer_within, ..self }
     }
 }
 
@@ -149,12 +160,15 @@ impl Http {
 
     /// Asks and waits for the whole answer. Safe to drop: the connection ends then, and the server notices.
     pub async fn ask(&self, call: Call) -> Result<Answer, NoAnswer> {
-        let (http, limit) = (self.clone(), call.wait + ANSWER);
+        let (http, limit) = (self.clone(), call.wait + call.answer_within);
         let whole = async move {
             let response = http.open(call).await?;
             let status = response.status().as_u16();
+            let retry_after = retry_after(&response);
             let body = response.into_body().collect().await;
             let body = body.map_err(|error| http.lost(&error))?.to_bytes();
+            // Whoever asked too much hears of it when it may ask again.
+            tokio::time::sleep(retry_after).await;
             Ok(Answer { status, body })
         };
         let timed = tokio::time::timeout(limit, whole);
@@ -195,6 +209,15 @@ impl Http {
     fn lost(&self, error: &dyn std::error::Error) -> NoAnswer {
         NoAnswer::Lost(format!("the connection to {} was lost: {}", self.address, deepest(error)))
     }
+}
+
+/// How long a caller that asked too much should wait.
+fn retry_after(response: &Response<Incoming>) -> Duration {
+    if response.status() != StatusCode::TOO_MANY_REQUESTS {
+        return Duration::ZERO;
+    }
+    let seconds = response.headers().get(RETRY_AFTER_HEADER).and_then(|it| it.to_str().ok()?.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(0)).min(RETRY_AFTER)
 }
 
 /// The header that a token goes into.

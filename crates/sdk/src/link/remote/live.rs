@@ -85,7 +85,7 @@ async fn read(
     };
     let status = response.status().as_u16();
     let mut body = response.into_body();
-    let mut parser = Parser::default();
+    let mut parser = Parser::after(place.clone());
     loop {
         let came = tokio::select! {
             () = sender.closed() => return Ended::Unwanted,

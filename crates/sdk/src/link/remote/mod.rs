@@ -58,7 +58,7 @@ use self::http::{Answer, Call, Http, NoAnswer};
 use self::ids::Ids;
 use self::routes::Route;
 use self::traffic::Traffic;
-use self::worker::Polled;
+use self::worker::{Polled, Watchers};
 use crate::fabric::Patience;
 use crate::{Error, Options};
 
@@ -74,6 +74,7 @@ pub(crate) struct Remote {
     ids: Ids,
     /// The newest claim of each instance.
     polls: Arc<Mutex<FxHashMap<InstanceId, Polled>>>,
+    watchers: Watchers,
     /// Set when this side is shut down.
     closed: watch::Sender<bool>,
     retry_for: Duration,
@@ -89,8 +90,8 @@ impl Remote {
         let (ids, closed) = (Ids::new(random::seed()), watch::Sender::new(false));
         let (courier, limits, polls) = (Courier::new(http.clone()), Limits::default(), Arc::default());
         let retry_for = options.retry_for;
-        let mut remote =
-            Remote { http, courier, limits, ids, polls, closed, retry_for, traffic: Arc::default() };
+        let (watchers, traffic) = (Watchers::default(), Arc::default());
+        let mut remote = Remote { http, courier, limits, ids, polls, watchers, closed, retry_for, traffic };
         let mut patience = Patience::of(retry_for);
         let info = loop {
             match remote.question::<InfoDoc>(Call::get("/v1/info")).await {

@@ -15,6 +15,11 @@ pub(super) fn failure(answer: &Answer) -> Failure {
         Err(_) if matches!(answer.status, 408 | 425 | 429 | 500..) => {
             Failure::Unavailable(format!("the answer was {} without a reason", answer.status))
         }
+        // A proxy with a limit of its own.
+        Err(_) if answer.status == 413 => {
+            let detail = "something between here and the server takes no request of this size".to_owned();
+            Failure::Refused { code: "too_large", detail }
+        }
         Err(_) => {
             let text: String = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
             Failure::Internal(format!("the answer {} is not one of FlowFabric: {text:?}", answer.status))
@@ -93,6 +98,7 @@ mod tests {
     fn an_answer_that_is_no_problem_of_ours_is_told_apart() {
         let answer = |status, body: &'static str| failure(&Answer { status, body: body.into() });
         assert!(matches!(answer(502, "<html>"), Failure::Unavailable(_)));
+        assert_eq!(answer(413, "<html>").code(), "too_large");
         assert!(matches!(answer(404, "<html>"), Failure::Internal(text) if text.contains("<html>")));
     }
 }

@@ -27,6 +27,11 @@ pub(super) struct Parser {
 }
 
 impl Parser {
+    /// Of a stream that goes on after the message with this id.
+    pub fn after(id: Option<String>) -> Parser {
+        Parser { id, ..Parser::default() }
+    }
+
     /// The next message that is complete; one without data says only where the stream stands.
     pub fn next(&mut self) -> Result<Option<Message>, &'static str> {
         while let Some(line) = self.line() {
@@ -110,6 +115,13 @@ mod tests {
             }
             assert_eq!(found, wanted, "pieces of {size}");
         }
+    }
+
+    #[test]
+    fn a_message_without_an_id_stands_where_the_stream_went_on() {
+        let mut parser = Parser::after(Some("7".to_owned()));
+        parser.bytes.extend_from_slice(b"event: interrupted\ndata: x\n\n");
+        assert_eq!(parser.next(), Ok(Some(message("interrupted", "x", Some("7")))));
     }
 
     #[test]

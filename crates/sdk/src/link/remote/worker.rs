@@ -1,6 +1,6 @@
 //! What a worker asks: for tasks, for its leases to be renewed, and for news about them.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ff_api::record::{BeatRecord, Renewed, TaskRecord, Tasks};
@@ -10,7 +10,7 @@ use ff_core::commands::Poll;
 use ff_core::execution::Fence;
 use ff_core::reply::Renewal;
 use ff_core::worker::WorkerMode;
-use ff_core::{ExecutionId, InstanceId, Reply};
+use ff_core::{ExecutionId, InstanceId, Rejection, Reply};
 use ff_engine::{Failure, Task};
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc;
@@ -22,9 +22,15 @@ use crate::fabric::Patience;
 
 /// How long one question for news stays open.
 const NEWS: Duration = Duration::from_secs(30);
-/// When a claim is confirmed that no other has followed, and how often that is tried.
+/// The shortest time between two questions for news.
+const NEWS_PAUSE: Duration = Duration::from_millis(100);
+/// When a claim is confirmed that no other has followed, how often that is tried, and how long each try may take: servers
+/// wait for five seconds.
 const CONFIRM_AFTER: Duration = Duration::from_secs(1);
 const CONFIRM_TRIES: usize = 6;
+const CONFIRM_WITHIN: Duration = Duration::from_secs(1);
+/// How long a sign of life may take. A connection that is silent for longer is given up while there is time for another.
+const BEAT_WITHIN: Duration = Duration::from_secs(8);
 /// How many instances may be forgotten together; each has a few bytes.
 const POLLS_MAX: usize = 1_000;
 
@@ -66,28 +72,37 @@ impl Remote {
             ..Claiming::from(&*poll)
         };
         let call = post(format!("/v1/workers/{instance}/claim"), &claiming)?.waiting(wait);
-        let answer = self.change::<Tasks>(call).await;
-        let unanswered = matches!(answer, Err(Failure::OutcomeUnknown | Failure::Unavailable(_)));
-        if !unanswered && let Some(polled) = self.polls().get_mut(&instance) {
+        let tasks: Vec<Task> = match self.change::<Tasks>(call).await {
+            Ok(answer) => answer.tasks.into_iter().map(task).collect(),
+            Err(failure) => {
+                // What was claimed for an answer that did not come, or that cannot be read, comes again or goes to others.
+                if matches!(failure, Failure::Rejected(_) | Failure::Refused { .. }) {
+                    self.answered(instance);
+                }
+                return Err(failure);
+            }
+        };
+        let tasks = if again && !tasks.is_empty() { self.still_held(instance, tasks).await? } else { tasks };
+        self.answered(instance);
+        if !again && !tasks.is_empty() {
+            self.confirm_soon(instance, number, &tasks);
+        }
+        Ok(tasks)
+    }
+
+    /// The next claim has another number, which confirms this one.
+    fn answered(&self, instance: InstanceId) {
+        if let Some(polled) = self.polls().get_mut(&instance) {
             polled.answered = true;
         }
-        let tasks: Vec<Task> = answer?.tasks.into_iter().map(task).collect();
-        if tasks.is_empty() {
-            return Ok(tasks);
-        }
-        if again {
-            return self.still_held(instance, tasks).await;
-        }
-        self.confirm_soon(instance, number, &tasks);
-        Ok(tasks)
     }
 
     /// A server takes back what it does not hear of any more. A busy worker confirms with its next question; one that has
     /// no room for more says so.
     fn confirm_soon(&self, instance: InstanceId, number: u64, tasks: &[Task]) {
-        let leases = tasks.iter().map(|task| task.execution.fence().into()).collect();
-        let beating = Beating { leases, wait_ms: None };
-        let (http, polls) = (self.http.clone(), self.polls.clone());
+        let fences: Vec<Fence> = tasks.iter().map(|task| task.execution.fence()).collect();
+        let beating = Beating { leases: fences.iter().map(|fence| (*fence).into()).collect(), wait_ms: None };
+        let (http, polls, watchers) = (self.http.clone(), self.polls.clone(), self.watchers.clone());
         let confirming = async move {
             tokio::time::sleep(CONFIRM_AFTER).await;
             for _ in 0..CONFIRM_TRIES {
@@ -96,9 +111,11 @@ impl Remote {
                     return;
                 }
                 let Ok(call) = post(heartbeat_of(instance), &beating) else { return };
-                match http.ask(call).await {
-                    Ok(_) => return,
-                    Err(none) => tracing::debug!(?none, "a claim is not confirmed yet"),
+                let answer = commanded(http.ask(call.answered_within(CONFIRM_WITHIN)).await);
+                match answer.and_then(read::<BeatRecord>) {
+                    // The answer may have come so late that they are another's by now.
+                    Ok(beat) => return watchers.tell(instance, &fences, &beat),
+                    Err(failure) => tracing::debug!(%failure, "a claim is not confirmed yet"),
                 }
                 tokio::time::sleep(CONFIRM_AFTER / 2).await;
             }
@@ -106,37 +123,63 @@ impl Remote {
         self.http.spawn(confirming).let_go();
     }
 
-    /// What was claimed for a question that was asked twice may be older than its answer; its leases count from now.
+    /// What was claimed for a question that was asked twice may be older than its answer; its leases count from now. If
+    /// that cannot be found out, the same question is asked once more.
     async fn still_held(&self, instance: InstanceId, tasks: Vec<Task>) -> Result<Vec<Task>, Failure> {
         let fences = tasks.iter().map(|task| task.execution.fence()).collect();
-        let renewed = self.renew(instance, fences).await;
-        let held = tasks.into_iter().zip(renewed).filter(|(_, renewal)| renewal.is_ok());
-        Ok(held.map(|(task, _)| task).collect())
+        let mut held = Vec::with_capacity(tasks.len());
+        for (task, renewal) in tasks.into_iter().zip(self.renew(instance, fences, BEAT_WITHIN).await) {
+            match renewal {
+                Ok(_) => held.push(task),
+                Err(Failure::Rejected(_)) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(held)
     }
 
     /// Renews leases and says that the instance is alive.
-    pub async fn renew(&self, instance: InstanceId, fences: Vec<Fence>) -> Vec<Result<Renewal, Failure>> {
-        let count = fences.len();
-        let leases = fences.into_iter().map(Into::into).collect();
-        match self.heartbeat(instance, &Beating { leases, wait_ms: None }).await {
-            Ok(beat) if beat.leases.len() == count => beat.leases.into_iter().map(renewal).collect(),
-            Ok(_) => {
-                vec![Err(Failure::Internal("a heartbeat was answered for other leases".to_owned())); count]
+    pub async fn renew(
+        &self,
+        instance: InstanceId,
+        fences: Vec<Fence>,
+        within: Duration,
+    ) -> Vec<Result<Renewal, Failure>> {
+        let mut renewed = Vec::with_capacity(fences.len());
+        for part in fences.chunks(self.limits.batch_items_max.max(1)) {
+            let leases = part.iter().map(|fence| (*fence).into()).collect();
+            match self.heartbeat(instance, &Beating { leases, wait_ms: None }, within).await {
+                Ok(beat) if beat.leases.len() == part.len() => {
+                    renewed.extend(beat.leases.into_iter().map(renewal));
+                }
+                Ok(_) => {
+                    let other = Failure::Internal("a heartbeat was answered for other leases".to_owned());
+                    renewed.extend(std::iter::repeat_n(Err(other), part.len()));
+                }
+                Err(failure) => {
+                    renewed.extend(std::iter::repeat_n(Err(about_all(failure)), part.len()));
+                }
             }
-            Err(failure) => vec![Err(failure); count],
         }
+        renewed
     }
 
     /// Says that the instance is alive.
     pub(super) async fn beat(&self, instance: InstanceId) -> Result<Reply, Failure> {
-        let beat = self.heartbeat(instance, &Beating { leases: Vec::new(), wait_ms: None }).await?;
+        let beating = Beating { leases: Vec::new(), wait_ms: None };
+        let beat = self.heartbeat(instance, &beating, BEAT_WITHIN).await?;
         let mode = WorkerMode::ALL.iter().copied().find(|mode| mode.word() == beat.mode);
         let mode = mode.ok_or_else(|| Failure::Internal(format!("a worker cannot be {:?}", beat.mode)))?;
         Ok(Reply::Worker { mode, deliveries: Vec::new() })
     }
 
-    async fn heartbeat(&self, instance: InstanceId, beating: &Beating) -> Result<BeatRecord, Failure> {
-        self.question(post(heartbeat_of(instance), beating)?).await
+    async fn heartbeat(
+        &self,
+        instance: InstanceId,
+        beating: &Beating,
+        within: Duration,
+    ) -> Result<BeatRecord, Failure> {
+        self.question(post(heartbeat_of(instance), beating)?.answered_within(within)).await
     }
 
     /// Sends the ids of executions whose lease should be looked at, until nobody listens.
@@ -146,8 +189,9 @@ impl Remote {
         held: impl Fn() -> Vec<Fence> + Send + Sync + 'static,
     ) -> mpsc::UnboundedReceiver<ExecutionId> {
         let (disturbed, receiver) = mpsc::unbounded_channel();
-        let (mut closed, news) = (self.closed.subscribe(), News { http: self.http.clone(), instance });
-        let traffic = self.traffic.clone();
+        self.watchers.add(instance, disturbed.clone());
+        let news = News { http: self.http.clone(), instance, leases_max: self.limits.batch_items_max.max(1) };
+        let (mut closed, traffic) = (self.closed.subscribe(), self.traffic.clone());
         let watching = async move {
             tokio::select! {
                 () = disturbed.closed() => {}
@@ -164,6 +208,8 @@ impl Remote {
 struct News {
     http: Http,
     instance: InstanceId,
+    /// How many leases one question speaks of; of the others the keeper hears when it renews them.
+    leases_max: usize,
 }
 
 impl News {
@@ -175,14 +221,16 @@ impl News {
     ) {
         let mut patience = Patience::of(Duration::MAX);
         loop {
-            let fences = held();
+            let mut fences = held();
+            fences.truncate(self.leases_max);
             let on_its_way = traffic.enter(NEWS);
             match self.ask(&fences).await {
                 Ok(beat) => {
                     patience.calm();
-                    let looked = fences.iter().zip(&beat.leases).filter(|(_, renewed)| is_news(renewed));
-                    let told = looked.map(|(fence, _)| fence.execution).chain(beat.disturbed.iter().copied());
-                    told.for_each(|id| _ = disturbed.send(id));
+                    tell(disturbed, &fences, &beat);
+                    // Whatever makes a server answer at once, it is not asked without a pause.
+                    drop(on_its_way);
+                    tokio::time::sleep(NEWS_PAUSE).await;
                 }
                 Err(failure) => {
                     drop(on_its_way);
@@ -199,6 +247,41 @@ impl News {
         let beating = Beating { leases, wait_ms: Some(Span(crate::time::ms(NEWS))) };
         let call = post(heartbeat_of(self.instance), &beating)?.waiting(NEWS);
         read(commanded(self.http.ask(call).await)?)
+    }
+}
+
+/// Who listens for news about the leases of which instance.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watchers(Arc<Mutex<FxHashMap<InstanceId, mpsc::UnboundedSender<ExecutionId>>>>);
+
+impl Watchers {
+    fn add(&self, instance: InstanceId, disturbed: mpsc::UnboundedSender<ExecutionId>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, it| !it.is_closed());
+        all.insert(instance, disturbed);
+    }
+
+    fn tell(&self, instance: InstanceId, fences: &[Fence], beat: &BeatRecord) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&instance).into_iter().for_each(|disturbed| tell(disturbed, fences, beat));
+    }
+}
+
+/// Tells the keeper at which leases it should look.
+fn tell(disturbed: &mpsc::UnboundedSender<ExecutionId>, fences: &[Fence], beat: &BeatRecord) {
+    let looked = fences.iter().zip(&beat.leases).filter(|(_, renewed)| is_news(renewed));
+    let told = looked.map(|(fence, _)| fence.execution).chain(beat.disturbed.iter().copied());
+    told.for_each(|id| _ = disturbed.send(id));
+}
+
+/// What was said of a heartbeat as a whole, as an answer to each of its leases: only that the worker is not known loses them.
+fn about_all(failure: Failure) -> Failure {
+    match failure {
+        Failure::Rejected(Rejection::WorkerUnknown { .. } | Rejection::WorkerDead { .. }) => failure,
+        Failure::Rejected(rejection) => {
+            Failure::Refused { code: rejection.code(), detail: rejection.to_string() }
+        }
+        failure => failure,
     }
 }
 
