@@ -26,7 +26,7 @@ async fn attempts(run: &Run) -> Vec<(&'static str, String)> {
 async fn holds(fabric: &Fabric, instance: &str) {
     let mut events = fabric.events(EventFilter::default(), Start::Beginning).await.unwrap();
     loop {
-        if let Fact::LeaseAcquired { holder } = events.next().await.event.fact
+        if let Fact::LeaseAcquired { holder } = events.next().await.unwrap().event.fact
             && holder.instance.to_string() == instance
         {
             return;
@@ -45,7 +45,7 @@ async fn endings(fabric: &Fabric) -> BTreeMap<ExecutionId, usize> {
     let last = fabric.submit("last", &()).await.unwrap().id();
     let mut endings = BTreeMap::new();
     loop {
-        let event = events.next().await.event;
+        let event = events.next().await.unwrap().event;
         match event.execution {
             Some(id) if id == last => return endings,
             Some(id) if event.fact.ends() => *endings.entry(id).or_default() += 1,
