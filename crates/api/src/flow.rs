@@ -1,6 +1,7 @@
 //! Flows: graphs of executions that are handed in, and flows as people and programs read them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ff_core::commands::{AddEdges, AddNodes, CancelFlow, CreateFlow, Expand, NewChild, NewEdge, NewNode};
 use ff_core::execution::Execution;
@@ -222,11 +223,41 @@ pub trait Making: Sync {
     fn child(&self, flow: FlowId) -> FlowId;
 }
 
+/// The ids of a flow whose own id the caller has given: the same request again has the same, and finds the first.
+struct Again<'a> {
+    making: &'a dyn Making,
+    flow: FlowId,
+    made: AtomicU64,
+}
+
+impl Again<'_> {
+    fn next(&self) -> u64 {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        ff_core::id::derived(&[b"node", self.flow.0.as_bytes(), &number.to_be_bytes()])
+    }
+}
+
+impl Making for Again<'_> {
+    fn limits(&self) -> &Limits {
+        self.making.limits()
+    }
+
+    fn member(&self, flow: FlowId) -> ExecutionId {
+        ExecutionId::from_parts(self.flow.created_at(), flow.route(), self.next())
+    }
+
+    fn child(&self, flow: FlowId) -> FlowId {
+        FlowId::from_parts(self.flow.created_at(), flow.route(), self.next())
+    }
+}
+
 /// The nodes and edges of one flow, with names turned into ids.
 pub struct Drawing<'a> {
     pub making: &'a dyn Making,
     pub flow: FlowId,
     pub namespace: Namespace,
+    /// Whether ids that are made here are nobody else's.
+    pub fresh: bool,
 }
 
 impl std::fmt::Debug for Drawing<'_> {
@@ -287,7 +318,8 @@ impl Drawing<'_> {
     ) -> Result<NewNode, Invalid> {
         let mut run = node.run;
         // Whoever gives an id may give one that is there.
-        let fresh = run.id.is_none() && node.child.as_ref().is_none_or(|child| child.id.is_none());
+        let fresh =
+            self.fresh && run.id.is_none() && node.child.as_ref().is_none_or(|child| child.id.is_none());
         if run.namespace.as_deref().is_some_and(|it| it != self.namespace.as_str()) {
             return Err(Invalid::new("nodes.run.namespace", "is not that of the flow; leave it out"));
         }
@@ -307,7 +339,8 @@ impl Drawing<'_> {
 
     fn child(&self, child: ChildRequest) -> Result<NewChild, Invalid> {
         let id = child.id.unwrap_or_else(|| self.making.child(self.flow));
-        let inside = Drawing { making: self.making, flow: id, namespace: self.namespace.clone() };
+        let (making, namespace, fresh) = (self.making, self.namespace.clone(), self.fresh);
+        let inside = Drawing { making, flow: id, namespace, fresh };
         let (nodes, edges) = inside.graph(child.nodes, child.edges)?;
         Ok(NewChild {
             id,
@@ -330,7 +363,9 @@ impl FlowRequest {
         let namespace = self.namespace.as_deref().map_or(Ok(Namespace::default()), Namespace::parse)?;
         let fresh = self.id.is_none();
         let id = self.id.unwrap_or_else(new_id);
-        let drawing = Drawing { making, flow: id, namespace: namespace.clone() };
+        let again = Again { making, flow: id, made: AtomicU64::new(0) };
+        let making: &dyn Making = if fresh { making } else { &again };
+        let drawing = Drawing { making, flow: id, namespace: namespace.clone(), fresh };
         let (nodes, edges) = drawing.graph(self.nodes, self.edges)?;
         Ok(CreateFlow {
             id,

@@ -6,6 +6,7 @@ use ff_core::commands::{
     Release, Report, StartChild, Suspend,
 };
 use ff_core::execution::{Execution, Fence};
+use ff_core::id::derived;
 use ff_core::limits::Limits;
 use ff_core::name::{FrameKind, Namespace, SignalName, StepName};
 use ff_core::rejection::Invalid;
@@ -380,11 +381,18 @@ impl StartingChild {
         limits: &Limits,
         new_id: impl FnOnce(&Namespace, Option<&str>) -> ExecutionId,
     ) -> Result<StartChild, Invalid> {
-        Ok(StartChild {
-            fence: self.lease.into(),
-            create: self.run.create(limits, new_id)?,
-            step: self.step.as_ref().map(StepDoc::place).transpose()?,
-        })
+        let (fence, given) = (Fence::from(self.lease), self.run.id.is_some());
+        let step = self.step.as_ref().map(StepDoc::place).transpose()?;
+        let mut create = self.run.create(limits, new_id)?;
+        // Under a step the child is the same however often it is asked for.
+        if let (Some(step), false) = (&step, given) {
+            let (parent, key) = (fence.execution, step.key.to_string());
+            let bits =
+                derived(&[b"child", parent.0.as_bytes(), &fence.attempt.to_be_bytes(), key.as_bytes()]);
+            create.id = ExecutionId::from_parts(parent.created_at(), parent.route(), bits);
+            create.fresh = false;
+        }
+        Ok(StartChild { fence, create, step })
     }
 }
 

@@ -29,6 +29,7 @@ mod scenario;
 mod serve;
 mod wire;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 pub use ground::Kind;
@@ -93,7 +94,8 @@ pub struct Setting {
 pub async fn main(args: Args, setting: Setting) -> anyhow::Result<()> {
     if args.list {
         for scenario in Scenario::ALL {
-            println!("{:<14} {}", scenario.word(), scenario.about());
+            // Whoever reads only the first lines has seen enough.
+            let _ = writeln!(std::io::stdout(), "{:<14} {}", scenario.word(), scenario.about());
         }
         return Ok(());
     }

@@ -60,8 +60,11 @@ pub struct Global {
     /// The store was named on the command line, not in the environment.
     #[arg(skip)]
     pub store_is_named: bool,
+    /// The server was, too.
+    #[arg(skip)]
+    pub server_is_named: bool,
     /// The server to use instead of a store, such as http://127.0.0.1:7400; its token is in FLOWFABRIC_TOKEN
-    #[arg(long, global = true, value_name = "URL", conflicts_with = "store")]
+    #[arg(long, global = true, value_name = "URL")]
     pub server: Option<String>,
     /// Authorities that the certificate of an https server is checked with beside those of the machine, as a PEM file
     #[arg(long, global = true, value_name = "FILE")]
@@ -122,7 +125,8 @@ pub fn read() -> Result<(Cli, bool), ExitCode> {
         while let Some((_, below)) = innermost.subcommand() {
             innermost = below;
         }
-        cli.global.store_is_named = innermost.value_source("store") == Some(ValueSource::CommandLine);
+        let named = |option: &str| innermost.value_source(option) == Some(ValueSource::CommandLine);
+        (cli.global.store_is_named, cli.global.server_is_named) = (named("store"), named("server"));
         Ok(cli)
     });
     match cli {

@@ -132,7 +132,13 @@ fn hint_for(error: &Error) -> Option<&'static str> {
         Error::Rejected(Rejection::NotTerminal { .. }) => "wait for it, or `flowfabric cancel ID` first",
         Error::Rejected(Rejection::NotActive { .. }) => "`flowfabric explain ID` says what it waits for",
         Error::Unavailable(_) | Error::Busy { .. } => {
-            "nothing was stored; the same command can be given again"
+            "this was not carried out; the same command can be given again"
+        }
+        Error::Refused { code: "unauthorized", .. } => {
+            "give a good token in FLOWFABRIC_TOKEN, or as token in flowfabric.toml"
+        }
+        Error::Refused { code: "forbidden", .. } => {
+            "`flowfabric info` shows what this token may do; FLOWFABRIC_TOKEN takes another one"
         }
         Error::OutcomeUnknown => "`flowfabric get ID` or `flowfabric list` shows whether it happened",
         _ => return None,

@@ -75,7 +75,7 @@ impl Program {
     fn start(&self, ctx: &Context) -> Result<Child, TaskFailure> {
         let mut command = Command::new("sh");
         command
-            .args(["-c", &self.command])
+            .args(["-c", &format!("{OUTLIVE}{}", self.command)])
             .env("FLOWFABRIC_EXECUTION", ctx.id().to_string())
             .env("FLOWFABRIC_ATTEMPT", ctx.attempt().to_string())
             .env("FLOWFABRIC_KIND", ctx.kind().as_str())
@@ -126,6 +126,7 @@ impl Program {
             Some(0) => Ok(Outcome::Done(Payload::json(as_json(output)))),
             Some(EX_TEMPFAIL) => Ok(Outcome::Delay(self.later)),
             Some(EX_DATAERR) => Err(TaskFailure::fatal(said(&over)).code("exit_65")),
+            Some(SH_TERMINATED) => Err(TaskFailure::retryable(said(&over)).code("signal_15")),
             Some(code) => Err(TaskFailure::retryable(said(&over)).code(&format!("exit_{code}"))),
             None => {
                 let signal = std::os::unix::process::ExitStatusExt::signal(&over.status).unwrap_or(0);
@@ -134,6 +135,12 @@ impl Program {
         }
     }
 }
+
+/// The shell gets SIGTERM with the program. It waits until the program has tidied up and ends as that does, instead of
+/// ending first and having the rest taken for left behind.
+const OUTLIVE: &str = "trap 'exit $?' TERM\n";
+/// How a shell says that a program was ended by SIGTERM.
+const SH_TERMINATED: i32 = 128 + 15;
 
 /// What it complained about, or at least how it ended.
 fn said(over: &Over) -> String {

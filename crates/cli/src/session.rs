@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_store::Store;
-use flowfabric::{Fabric, Options};
+use flowfabric::{Error, Fabric, Options};
 
 use crate::problem::Problem;
 use crate::settings::Settings;
 
 /// How long what is on its way to the store may take when a command ends.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// How long before whoever waits asks again.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Whether a store that does not exist is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,19 +59,37 @@ pub async fn with<T, F: Future<Output = Result<T, Problem>>>(
     };
     let address = settings.server.as_ref().unwrap_or(&settings.store);
     let fabric = flowfabric::connect_with(address, options).await.map_err(|error| {
-        let field = error.field().is_some();
+        let (field, away) = (error.field().is_some(), matches!(error, Error::Unavailable(_)));
         let problem = Problem::from(error);
-        match (field, &settings.server) {
-            (true, None) => problem.hint("set --store, FLOWFABRIC_STORE, or store in flowfabric.toml"),
-            (_, Some(server)) => {
+        match &settings.server {
+            None if field => problem.hint("set --store, FLOWFABRIC_STORE, or store in flowfabric.toml"),
+            Some(_) if field => problem.hint("set --server, FLOWFABRIC_SERVER, or server in flowfabric.toml"),
+            Some(server) if away => {
                 problem.hint(format!("is there a server at {server}? `flowfabric serve` starts one"))
             }
-            (false, None) => problem,
+            _ => problem,
         }
     })?;
     let result = command(fabric.clone()).await;
     fabric.shutdown(GRACE).await;
     result
+}
+
+/// Waits for the end of something that is stored, also while the store or the server is away: it goes on without whoever
+/// waits for it, and must not be taken for lost.
+pub async fn until_ended<T>(wait: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
+    let mut told = false;
+    loop {
+        match wait().await {
+            Err(error @ (Error::Unavailable(_) | Error::Busy { .. })) => {
+                if !std::mem::replace(&mut told, true) {
+                    eprintln!("note: {error}; it is stored, and this waits until there is an answer again");
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+            ended => return ended,
+        }
+    }
 }
 
 /// The store alone, without an engine on it.

@@ -1,5 +1,7 @@
 //! Where the log goes, and the spans if somebody collects them.
 
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -52,7 +54,9 @@ fn filter(text: &str) -> Result<EnvFilter, Problem> {
 
 /// Begins to log to standard error.
 pub fn start(levels: &str, format: Format) -> Result<Telemetry, Problem> {
-    let lines = tracing_subscriber::fmt::layer::<Registry>().with_writer(std::io::stderr);
+    let colours =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
+    let lines = tracing_subscriber::fmt::layer::<Registry>().with_writer(std::io::stderr).with_ansi(colours);
     let lines = match format {
         Format::Text => lines.boxed(),
         Format::Json => lines.json().flatten_event(true).boxed(),

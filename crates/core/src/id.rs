@@ -51,6 +51,19 @@ impl fmt::Display for PartitionId {
     }
 }
 
+/// The random bits of an id that is made of what it stands for, so that whoever asks again gets the same. Others can make
+/// it, too: what is there under such an id must be looked up.
+pub fn derived(parts: &[&[u8]]) -> u64 {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let mut bits = [0; 8];
+    bits.copy_from_slice(&hash.finalize()[..8]);
+    u64::from_be_bytes(bits)
+}
+
 /// The text was not a UUID.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an id: expected a UUID such as 0197f3a2-6f3e-7c41-9b1d-0242ac120002")]

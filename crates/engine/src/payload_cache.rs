@@ -60,8 +60,9 @@ impl PayloadCache {
         PayloadCache { recent: Ring::new(bytes_max / 4), ahead: Ring::new(bytes_max - bytes_max / 4) }
     }
 
-    /// An input that was just submitted.
+    /// An input that was just stored. Under an id that was removed before it is another one.
     pub fn submitted(&mut self, id: ExecutionId, input: Payload) {
+        self.ahead.take(id);
         self.recent.put(id, input);
     }
 

@@ -1,7 +1,6 @@
 //! A fabric: the handle through which a program submits work, looks at it and changes its course.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -311,11 +310,18 @@ impl Fabric {
 
     /// Carries out a command that may safely be sent again.
     pub(crate) async fn command(&self, command: Command) -> Result<Reply, Error> {
-        let sent = AtomicBool::new(false);
-        let again = |command: Command| {
-            if sent.swap(true, Ordering::Relaxed) { command.repeated() } else { command }
-        };
-        self.retried(|| self.link().execute(again(command.clone()))).await
+        let mut patience = self.patience();
+        let mut next = command.clone();
+        loop {
+            match self.link().execute(next).await {
+                Err(Failure::OutcomeUnknown) if !command.is_repeatable() => {
+                    return Err(Error::OutcomeUnknown);
+                }
+                Err(failure) if patience.lasts_for(&failure) => patience.pause().await,
+                result => return result.map_err(Error::from),
+            }
+            next = command.clone().repeated();
+        }
     }
 
     /// Repeats a call that found the engine busy or the store out of reach, with growing pauses, for a while.
@@ -364,8 +370,8 @@ impl Patience {
         self.pause = PAUSE.0;
     }
 
-    /// Every command of the SDK can be repeated after a lost answer: creates carry their id, and all others
-    /// give the same answer twice.
+    /// Questions can be asked again after a lost answer, and so can commands that
+    /// [are repeatable](Command::is_repeatable).
     pub fn lasts_for(&self, failure: &Failure) -> bool {
         let passing =
             matches!(failure, Failure::Busy { .. } | Failure::Unavailable(_) | Failure::OutcomeUnknown);

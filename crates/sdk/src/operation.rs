@@ -28,7 +28,8 @@ pub(crate) struct Asked {
 
 type Make = Box<dyn FnOnce(Asked) -> Result<Command, Error> + Send>;
 
-/// Something to be done, which is done when it is awaited. Doing it twice is harmless.
+/// Something to be done, which is done when it is awaited. It is asked for again while nothing answers; what must not be
+/// done twice, such as a replay, ends with `outcome_unknown` instead if the answer to it was lost.
 ///
 /// # Example
 /// ```

@@ -92,7 +92,8 @@ impl Claims {
         let mut handed = claimant.handed.lock().unwrap_or_else(PoisonError::into_inner);
         for fence in leases {
             // One that it held before says nothing about one whose answer may be lost.
-            if handed.unconfirmed.get(&fence.execution).is_some_and(|(unconfirmed, _)| *unconfirmed == fence) {
+            if handed.unconfirmed.get(&fence.execution).is_some_and(|(unconfirmed, _)| *unconfirmed == fence)
+            {
                 handed.unconfirmed.remove(&fence.execution);
             }
         }

@@ -30,11 +30,15 @@ impl Get {
 
     async fn show(self, fabric: Fabric, json: bool) -> Result<(), Problem> {
         let execution = fabric.get(self.id).await?;
-        let (input, result) = (fabric.input(self.id).await?, fabric.result(self.id).await?);
+        let input = match fabric.input(self.id).await {
+            Err(hidden) if hidden.code() == "forbidden" => None,
+            input => Some(input?),
+        };
+        let result = fabric.result(self.id).await?;
         let attempts = if self.attempts { Some(fabric.attempts(self.id).await?) } else { None };
         if json {
             let mut value = view::execution_value(&execution);
-            value["input"] = json!(view::payload_value(&input));
+            value["input"] = json!(input.as_ref().map(view::payload_value));
             value["result"] = json!(result.as_ref().map(view::payload_value));
             if let Some(attempts) = &attempts {
                 value["attempts"] = attempts.iter().map(view::attempt_value).collect();
@@ -47,7 +51,8 @@ impl Get {
             let names: Vec<String> = steps.iter().map(|step| step.key.to_string()).collect();
             fields.push(("steps", view::cut(&names.join(", "), 200)));
         }
-        fields.push(("input", view::payload_text(&input)));
+        let hidden = || "hidden from this token".to_owned();
+        fields.push(("input", input.as_ref().map_or_else(hidden, view::payload_text)));
         fields.extend(result.as_ref().map(|it| ("result", view::payload_text(it))));
         view::print_fields(&fields)?;
         if let Some(attempts) = attempts.filter(|it| !it.is_empty()) {

@@ -294,7 +294,7 @@ async fn wait_for(run: &Run, json: bool) -> Result<(), Problem> {
     if !json {
         eprintln!("{}", run.id());
     }
-    let ended = run.wait().await?;
+    let ended = session::until_ended(async || run.wait().await).await?;
     if json {
         let mut value = view::execution_value(&ended.execution);
         value["existing"] = json!(run.existing());

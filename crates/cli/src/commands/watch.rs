@@ -30,7 +30,8 @@ impl Watch {
                 biased;
                 ended = follow(watch, settings.json) => ended,
                 () = sleep(self.timeout) => Err(late(self.id)),
-                () = flowfabric::asked_to_end() => Ok(()),
+                // Whoever goes on only if it has completed must not go on now.
+                () = flowfabric::asked_to_end() => Err(Problem::told(Exit::NotCompleted)),
             }
         })
         .await

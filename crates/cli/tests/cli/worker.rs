@@ -11,6 +11,7 @@ on_every_store! {
     the_program_knows_what_it_runs_and_text_becomes_a_json_text,
     the_exit_code_decides,
     a_cancel_stops_the_program,
+    a_program_has_time_to_tidy_up,
     a_worker_that_stops_ends_its_programs_and_gives_the_work_back,
     an_operator_drains_a_worker,
     a_worker_with_a_setting_that_does_not_fit_does_not_start,
@@ -102,6 +103,18 @@ fn a_cancel_stops_the_program(stand: &Stand) {
         assert_eq!(stand.run(["watch", &id, "--timeout", "50s"]).code, 6);
         assert_eq!(stand.json(["get", &id])["state"], "cancelled");
     }
+}
+
+fn a_program_has_time_to_tidy_up(stand: &Stand) {
+    let script = "#!/bin/sh\ntrap 'echo \\\"tidied\\\"; exit 0' TERM\necho running > started\nwhile :; do sleep 0.05; done\n";
+    fs::write(stand.path("long.sh"), script).unwrap();
+    assert_eq!(stand.shell("mkfifo started; chmod +x long.sh").code, 0);
+    let _worker = stand.worker(["--kind", "long", "--exec", "./long.sh"]);
+    let id = stand.submit(["long"]);
+    assert_eq!(fs::read_to_string(stand.path("started")).unwrap(), "running\n");
+    stand.ok(["cancel", &id, "--grace", "20s"]);
+    assert_eq!(stand.run(["watch", &id, "--timeout", "50s"]).code, 0);
+    assert_eq!(stand.json(["get", &id])["result"], "tidied");
 }
 
 fn a_worker_that_stops_ends_its_programs_and_gives_the_work_back(stand: &Stand) {

@@ -20,7 +20,7 @@ use crate::ready::Place;
 use crate::rejection::Rejection;
 use crate::reply::Reply;
 use crate::state::{AttemptOutcome, Reason};
-use crate::worker::WorkerMode;
+use crate::worker::{WorkerInstance, WorkerMode};
 use crate::workspace::{Stop, Workspace};
 
 /// How many bytes a worker is sent for one claim at most (at least one execution, whatever its size). How much input there
@@ -59,6 +59,19 @@ impl Poll {
     }
 }
 
+/// Whether a worker, as it is known, gets work.
+pub fn may_claim(instance: InstanceId, known: Option<&WorkerInstance>) -> Result<(), Rejection> {
+    let instance = instance.to_string();
+    match known {
+        None => Err(Rejection::WorkerUnknown { instance }),
+        Some(worker) => match worker.mode {
+            WorkerMode::Active => Ok(()),
+            WorkerMode::Draining => Err(Rejection::WorkerDraining { instance }),
+            WorkerMode::Dead => Err(Rejection::WorkerDead { instance, at: worker.died_at.unwrap_or(0) }),
+        },
+    }
+}
+
 /// Asks for up to `max` executions that the poll accepts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
@@ -84,15 +97,7 @@ impl Claim {
     }
 
     fn check_worker(&self, ws: &Workspace) -> Result<(), Rejection> {
-        let instance = self.poll.instance.to_string();
-        match ws.worker(self.poll.instance) {
-            None => Err(Rejection::WorkerUnknown { instance }),
-            Some(worker) => match worker.mode {
-                WorkerMode::Active => Ok(()),
-                WorkerMode::Draining => Err(Rejection::WorkerDraining { instance }),
-                WorkerMode::Dead => Err(Rejection::WorkerDead { instance, at: worker.died_at.unwrap_or(0) }),
-            },
-        }
+        may_claim(self.poll.instance, ws.worker(self.poll.instance).map(|it| &**it))
     }
 
     /// The best entries over all windows of classes that the poll accepts.

@@ -64,7 +64,7 @@ pub use append::{Append, NewFrame};
 pub use apply::Apply;
 pub use bury_worker::BuryWorker;
 pub use cancel::Cancel;
-pub use claim::{ANSWER_BYTES_MAX, Claim, Poll};
+pub use claim::{ANSWER_BYTES_MAX, Claim, Poll, may_claim};
 pub use complete::Complete;
 pub use create::{Create, When};
 pub use create_token::CreateToken;
@@ -346,6 +346,17 @@ impl Command {
             | IssueToken(_) | AdvanceBulk(_) => {}
         }
         Ok(())
+    }
+
+    /// Whether it may be sent again when it is not known what became of it. Most have one effect and one answer however often
+    /// they arrive; these would act on what has come since, or deny what they have done.
+    pub fn is_repeatable(&self) -> bool {
+        match self {
+            Command::Replay(_) | Command::Revoke(_) | Command::Resume(_) | Command::Remove(_) => false,
+            Command::RepostLetter(_) | Command::DropLetter(_) | Command::RotateKey(_) => false,
+            Command::SendSignal(it) => it.key.is_some(),
+            _ => true,
+        }
     }
 
     /// The command as it is sent a second time: an id that was fresh may have been used by the first.

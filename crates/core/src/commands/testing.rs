@@ -91,6 +91,8 @@ pub(crate) struct Bench {
     /// The workspace of another server, with the same two numbers.
     other: (Workspace, u64, u64),
     pub last_id: u64,
+    /// Who should look at which lease, by what the server learned when it was switched to.
+    pub disturbed: Vec<(InstanceId, ExecutionId)>,
 }
 
 impl Drop for Bench {
@@ -125,6 +127,7 @@ impl Bench {
             known: 0,
             other: (workspace(), 0, 0),
             last_id: 1,
+            disturbed: Vec::new(),
         };
         bench.reopen();
         bench.ok(bench.registration(bench.worker));
@@ -288,6 +291,7 @@ impl Bench {
         else {
             unreachable!("the model tells everything apart");
         };
+        self.disturbed = self.ws.disturbed_by(&missed);
         self.ws.catch_up(*missed);
         self.known = self.store.log.len() as u64;
         invariants::check_records(&self.ws, &self.store);

@@ -426,6 +426,15 @@ mod tests {
         all
     }
 
+    #[test]
+    fn conditions_are_written_as_the_document_shows_them() {
+        let document = include_str!("../../../../docs/suspension.md");
+        let block = document.split("```json\n").nth(1).and_then(|it| it.split("```").next()).unwrap();
+        let conditions: Vec<Condition> = block.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+        assert_eq!(conditions.len(), 7);
+        assert!(conditions.iter().all(|it| it.validate().is_ok()));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 

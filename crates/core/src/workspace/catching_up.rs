@@ -94,19 +94,26 @@ impl Workspace {
             Known::Present(it) => Some(it.as_ref()),
             Known::Absent | Known::Unknown => None,
         };
-        let now = is.and_then(Execution::lease);
-        match (was, was.and_then(Execution::lease)) {
-            (Some(before), Some(held)) if is.is_none_or(|it| it.fence() != before.fence()) || now.is_none() => {
-                Some(held.instance)
-            }
-            (_, held) => {
-                let asked_before = held.is_some_and(|it| it.cancel.is_some());
-                // Claimed and lost again since this view was made: the attempt still says by whom.
-                let lost = is.filter(|_| held.is_none() && now.is_none());
-                let lost = lost.and_then(|it| it.live.attempt.as_ref()).map(|it| it.instance);
-                now.filter(|it| it.cancel.is_some() && !asked_before).map(|it| it.instance).or(lost)
-            }
-        }
+        let (before, now) = (was.and_then(Execution::lease), is.and_then(Execution::lease));
+        // Who holds a lease is known also where the record is not in memory.
+        let listed =
+            || self.leases.iter().find(|(_, held)| held.contains(&id)).map(|(instance, _)| *instance);
+        let holder = before.map(|it| it.instance).or_else(listed);
+        let Some(holder) = holder else {
+            // Claimed since this view was made, and to be cancelled, or lost again: the attempt still says by whom.
+            let attempt = is.and_then(|it| it.live.attempt.as_ref()).filter(|_| now.is_none());
+            return now
+                .filter(|it| it.cancel.is_some())
+                .map(|it| it.instance)
+                .or(attempt.map(|it| it.instance));
+        };
+        let same = match (was, is) {
+            (Some(was), Some(is)) => was.fence() == is.fence(),
+            _ => true,
+        };
+        let kept = now.filter(|it| it.instance == holder && same);
+        let asked_before = before.is_some_and(|it| it.cancel.is_some());
+        kept.is_none_or(|it| it.cancel.is_some() && !asked_before).then_some(holder)
     }
 
     /// Brings the view from the version it stands for to the one that others have made of it. Everything
@@ -210,5 +217,34 @@ impl Workspace {
                 (!ids.is_empty()).then_some((instance, ids))
             })
             .collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::testing::Bench;
+    use crate::commands::{Cancel, Complete, Renew};
+    use crate::payload::Payload;
+
+    #[test]
+    fn a_lease_that_another_server_renews_disturbs_nobody_and_one_that_it_ends_does() {
+        let mut bench = Bench::new();
+        let (kept, asked, ended) = (bench.active(), bench.active(), bench.active());
+        let holder = bench.get(kept.execution).lease().unwrap().instance;
+        bench.switch();
+        bench.ok(Renew { fences: vec![kept, asked, ended] });
+        bench.commit();
+        bench.switch();
+        assert_eq!(bench.disturbed, []);
+        bench.switch();
+        let (actor, cause) = ("ada".into(), "".into());
+        bench.ok(Cancel { execution: asked.execution, actor, cause, grace_ms: Some(60_000) });
+        bench.ok(Complete { fence: ended, result: Some(Payload::json("1")) });
+        bench.ok(Renew { fences: vec![kept] });
+        bench.commit();
+        bench.switch();
+        let mut wanted = [(holder, asked.execution), (holder, ended.execution)];
+        (wanted.sort(), bench.disturbed.sort());
+        assert_eq!(bench.disturbed, wanted);
     }
 }

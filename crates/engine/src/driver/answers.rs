@@ -6,7 +6,7 @@ use ff_core::commands::BuryWorker;
 use ff_core::payload::{PayloadKey, Slot};
 use ff_core::workspace::Answer;
 use ff_core::{Execution, ExecutionId, InstanceId, Ms, PartitionId};
-use ff_store::StoreError;
+use ff_store::{Outcome, StoreError};
 use rustc_hash::FxHashSet;
 
 use crate::failure::Failure;
@@ -14,14 +14,22 @@ use crate::machine::Input;
 
 use super::{Done, Driver, GONE_MS, GONE_SOON_MS, Looked, Waiter};
 
+/// How often a store that takes no writes is told of.
+const FAILURE_TOLD_EVERY_MS: Ms = 10_000;
+
 impl Driver {
     pub(super) fn done(&mut self, done: Done) {
         let at = self.at();
         match done {
-            Done::Committed { inputs, took } => {
+            Done::Committed { commits, took } => {
                 self.gathering.took = Some(took);
-                for input in inputs {
-                    self.machine.accept(at, input);
+                for (outcome, stored) in commits {
+                    self.notice_failure(at, &outcome);
+                    // Only what is stored is handed out: a submission that was refused must not reach a worker.
+                    if let Input::Committed { outcome: Outcome::Committed { .. }, .. } = &outcome {
+                        stored.into_iter().for_each(|(id, input)| self.inputs.submitted(id, input));
+                    }
+                    self.machine.accept(at, outcome);
                 }
             }
             Done::Inputs(inputs) => {
@@ -74,6 +82,15 @@ impl Driver {
                 }
             }
             Done::Left => {}
+        }
+    }
+
+    /// A store that takes no writes is told of now and then, also if nobody waits for an answer.
+    fn notice_failure(&mut self, at: Ms, outcome: &Input) {
+        let Input::Committed { partition, outcome: Outcome::Failed(error), .. } = outcome else { return };
+        if at >= self.failure_told_at + FAILURE_TOLD_EVERY_MS {
+            self.failure_told_at = at;
+            tracing::warn!(%partition, %error, "the store does not take a commit; it is tried again");
         }
     }
 

@@ -195,11 +195,24 @@ struct Group {
 /// Something the store has answered.
 enum Done {
     Inputs(Vec<Input>),
-    Committed { inputs: Vec<Input>, took: Duration },
+    /// What became of commits, and the inputs that each of them would store.
+    Committed {
+        commits: Vec<(Input, Vec<(ExecutionId, Payload)>)>,
+        took: Duration,
+    },
     Prefetched(Vec<(ExecutionId, Payload)>),
-    Tasks { answer: Answered<Vec<Task>>, tasks: Result<Vec<Task>, (StoreError, Vec<Arc<Execution>>)> },
-    Looked { execution: ExecutionId, ended: Result<Looked, StoreError> },
-    LookedAtFlow { flow: FlowId, found: Result<Option<Arc<Flow>>, StoreError> },
+    Tasks {
+        answer: Answered<Vec<Task>>,
+        tasks: Result<Vec<Task>, (StoreError, Vec<Arc<Execution>>)>,
+    },
+    Looked {
+        execution: ExecutionId,
+        ended: Result<Looked, StoreError>,
+    },
+    LookedAtFlow {
+        flow: FlowId,
+        found: Result<Option<Arc<Flow>>, StoreError>,
+    },
     Alive(Result<Vec<String>, StoreError>),
     Exchanged(Result<Vec<String>, StoreError>),
     Gone(Result<Vec<String>, StoreError>),
@@ -235,6 +248,8 @@ pub(crate) struct Driver {
     recent: FxHashMap<ExecutionId, Ended>,
     recent_order: VecDeque<ExecutionId>,
     watchers: FxHashMap<InstanceId, mpsc::UnboundedSender<ExecutionId>>,
+    /// When it was last told that the store takes no writes.
+    failure_told_at: Ms,
     /// Polls that have not been answered, by their caller's number.
     polls: FxHashMap<u64, Ticket>,
     nudges: Vec<oneshot::Sender<()>>,
@@ -287,6 +302,7 @@ impl Driver {
             recent: FxHashMap::default(),
             recent_order: VecDeque::new(),
             watchers: FxHashMap::default(),
+            failure_told_at: Ms::MIN / 2,
             polls: FxHashMap::default(),
             nudges: Vec::new(),
             burying: FxHashSet::default(),

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use ff_core::change::{Changes, ExecutionChange};
 use ff_core::commands::{ANSWER_BYTES_MAX, Release};
 use ff_core::flow::inputs::is_given_more;
 use ff_core::key::Key;
 use ff_core::payload::{PayloadKey, Slot};
-use ff_core::{Execution, ExecutionId, FlowId, InstanceId, Ms, PartitionId, Reply};
+use ff_core::{Execution, ExecutionId, FlowId, InstanceId, Ms, PartitionId, Payload, PublicState, Reply};
 use ff_store::{Commit, Store, StoreError};
+use rustc_hash::FxHashSet;
 
 use crate::failure::Failure;
 use crate::history::{add_history, has_history};
@@ -73,13 +75,15 @@ impl Driver {
             let (store, shared) = (self.store.clone(), self.shared.clone());
             self.ops.push(Box::pin(async move {
                 let asked = Instant::now();
-                let named: Vec<_> = commits.iter().map(|commit| (commit.partition, commit.id)).collect();
+                let named: Vec<_> =
+                    commits.iter().map(|it| (it.partition, it.id, soon_claimed(&it.changes))).collect();
                 let outcomes = store.commit(commits).await;
                 let took = asked.elapsed();
                 shared.meters.store_commit.add(took);
-                let inputs = named.into_iter().zip(outcomes);
-                let committed = |((partition, id), outcome)| Input::Committed { partition, id, outcome };
-                Done::Committed { inputs: inputs.map(committed).collect(), took }
+                let committed = |((partition, id, stored), outcome)| {
+                    (Input::Committed { partition, id, outcome }, stored)
+                };
+                Done::Committed { commits: named.into_iter().zip(outcomes).map(committed).collect(), took }
             }));
         }
     }
@@ -290,6 +294,18 @@ impl Driver {
             }
         }
     }
+}
+
+/// The inputs of what a commit creates, but of what waits for a time.
+fn soon_claimed(changes: &Changes) -> Vec<(ExecutionId, Payload)> {
+    let inserted = changes.executions.iter().filter_map(|change| match change {
+        ExecutionChange::Insert(it) if it.public_state() == PublicState::Delayed => Some(it.id),
+        _ => None,
+    });
+    let delayed: FxHashSet<ExecutionId> = inserted.collect();
+    let inputs = changes.payloads.iter().filter(|(key, _)| key.slot == Slot::Input);
+    let soon = inputs.filter(|(key, _)| !delayed.contains(&key.execution));
+    soon.map(|(key, input)| (key.execution, input.clone())).collect()
 }
 
 /// How many of the first tasks fit into one answer; at least one if there is any.

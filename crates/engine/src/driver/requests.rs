@@ -1,8 +1,5 @@
 //! What callers ask for.
 
-use ff_core::Command;
-use ff_core::commands::Create;
-
 use crate::failure::Failure;
 use crate::machine::{Input, Ticket};
 
@@ -31,7 +28,6 @@ impl Driver {
         }
         match request {
             Request::Execute { partition, command, answer } => {
-                self.keep_input(&command);
                 let ticket = self.ticket(Waiter::One(answer));
                 self.machine.accept(at, Input::Command { ticket, partition, command, give_up_at });
             }
@@ -45,7 +41,6 @@ impl Driver {
                 }
                 self.groups.insert(group, Group { results: vec![None; count], left: count, answer });
                 for (index, (partition, command)) in commands.into_iter().enumerate() {
-                    self.keep_input(&command);
                     let ticket = self.ticket(Waiter::Part { group, index });
                     self.machine.accept(at, Input::Command { ticket, partition, command, give_up_at });
                 }
@@ -85,22 +80,6 @@ impl Driver {
             Request::GiveBack { .. } => {}
             Request::Stats { answer } => drop(answer.send(self.machine.stats())),
             Request::Shutdown { grace, answer } => self.begin_shutdown(grace, Some(answer)),
-        }
-    }
-
-    pub(super) fn keep_input(&mut self, command: &Command) {
-        match command {
-            Command::Create(create) => self.keep_input_of(create),
-            Command::CreateFlow(it) => it.nodes.iter().for_each(|node| self.keep_input_of(&node.create)),
-            Command::AddNodes(it) => it.nodes.iter().for_each(|node| self.keep_input_of(&node.create)),
-            Command::Expand(it) => it.nodes.iter().for_each(|node| self.keep_input_of(&node.create)),
-            _ => {}
-        }
-    }
-
-    fn keep_input_of(&mut self, create: &Create) {
-        if create.start.is_none() {
-            self.inputs.submitted(create.id, create.input.clone());
         }
     }
 }

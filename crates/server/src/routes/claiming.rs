@@ -11,7 +11,7 @@ use ff_api::record::{self, BeatRecord, Renewed, TaskRecord};
 use ff_api::task::Task as TaskDoc;
 use ff_api::time::Time;
 use ff_api::worker::{Beat, Beating, Claimed, Claiming, RenewedLease};
-use ff_core::commands::{Heartbeat, Poll};
+use ff_core::commands::{Heartbeat, Poll, may_claim};
 use ff_core::execution::Fence;
 use ff_core::reply::Renewal;
 use ff_core::{ExecutionId, InstanceId, Reply};
@@ -92,8 +92,15 @@ impl Asked {
 
 async fn claimed(app: &Shared, poll: Arc<Poll>, max: usize, wait: Duration) -> Result<Vec<Task>, Refusal> {
     // The engine ends the wait; a server that stops ends it earlier, and what was claimed meanwhile goes back.
+    let instance = poll.instance;
     let polling = app.engine.poll(poll, max, wait);
-    Ok(app.wait_for(wait + Duration::from_secs(5), polling).await.transpose()?.unwrap_or_default())
+    let tasks = app.wait_for(wait + Duration::from_secs(5), polling).await.transpose()?.unwrap_or_default();
+    if tasks.is_empty() {
+        // One that gets no work for another reason than that there is none hears of it.
+        let known = app.engine.worker(instance).await?;
+        may_claim(instance, known.as_deref()).map_err(|it| Problem::from(&it))?;
+    }
+    Ok(tasks)
 }
 
 /// A poll that sees what its token lets it see.

@@ -208,6 +208,10 @@ async fn page(
 }
 
 async fn live(mut subscription: Subscription, sink: Sink, wants: Wants) {
+    // Where it begins is told at once: whoever is cut off before the first event goes on from there.
+    if !sink.keep_alive(Some(&subscription.cursor().to_string())).await {
+        return;
+    }
     loop {
         let item = tokio::time::timeout(KEEP_ALIVE, subscription.next()).await;
         let goes_on = match item {

@@ -37,7 +37,7 @@ pub async fn nodes(
     caller.may(May::Submit)?;
     let namespace = namespace_of(&app, &caller, id).await?;
     let actor = caller.actor(request.actor.as_deref());
-    let command = request.command(&Drawing { making: &*app, flow: id, namespace }, &actor)?;
+    let command = request.command(&Drawing { making: &*app, flow: id, namespace, fresh: true }, &actor)?;
     let nodes = names(&command.nodes);
     let reply = app.run(command).await?;
     changed(wants, StatusCode::OK, reply, nodes)
@@ -59,7 +59,8 @@ pub async fn add_edges(
     caller.may(May::Submit)?;
     let namespace = namespace_of(&app, &caller, id).await?;
     let actor = caller.actor(request.actor.as_deref());
-    let command = request.edges_command(&Drawing { making: &*app, flow: id, namespace }, &actor)?;
+    let command =
+        request.edges_command(&Drawing { making: &*app, flow: id, namespace, fresh: true }, &actor)?;
     let reply = app.run(command).await?;
     changed(wants, StatusCode::OK, reply, BTreeMap::new())
 }

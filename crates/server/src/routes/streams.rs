@@ -126,6 +126,9 @@ async fn page(
 }
 
 async fn live(mut tail: Tail, sink: Sink, wants: Wants) {
+    if !sink.keep_alive(Some(&tail.place().to_string())).await {
+        return;
+    }
     loop {
         let next = match tokio::time::timeout(KEEP_ALIVE, tail.next()).await {
             Err(_) => {

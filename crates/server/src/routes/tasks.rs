@@ -148,7 +148,8 @@ pub async fn expand(
     caller.may(May::Work)?;
     let execution = app.execution(&caller, it.lease.execution).await?;
     let flow = execution.flow().ok_or_else(|| not_found("flow of", execution.id.to_string()))?;
-    let drawing = Drawing { making: &*app, flow, namespace: execution.spec.namespace.clone() };
+    let namespace = execution.spec.namespace.clone();
+    let drawing = Drawing { making: &*app, flow, namespace, fresh: true };
     let command = it.command(&drawing)?;
     let reply = app.run(command).await?;
     Ok(wants.reply(&reply, document))

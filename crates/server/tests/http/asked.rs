@@ -27,6 +27,36 @@ async fn an_option_or_a_key_that_a_route_does_not_take_is_refused_and_named() {
 }
 
 #[tokio::test]
+async fn a_worker_gets_what_was_stored_and_not_what_was_refused() {
+    let stand = Stand::new().await;
+    let given = json!({ "kind": "pay", "input": { "to": "alice" } });
+    let made = stand.send("POST", "/v1/executions", Some(given), &[]).await.good();
+    let id = made["id"].as_str().unwrap();
+    let other = json!({ "kind": "pay", "id": id, "input": { "to": "mallory" } });
+    let claim = async |number: u64| {
+        let worker = stand.send("POST", "/v1/workers", Some(json!({ "name": "w" })), &[]).await.good();
+        let path = format!("/v1/workers/{}/claim", worker["id"].as_str().unwrap());
+        let asked = json!({ "kinds": ["pay"], "poll": number, "wait_ms": "10s" });
+        stand.send("POST", &path, Some(asked), &[]).await.good()["tasks"][0].clone()
+    };
+    let refuse = async || {
+        let one = stand.send("POST", "/v1/executions", Some(other.clone()), &[]).await;
+        assert_eq!(one.problem().1, "idempotency_mismatch");
+        let many = json!({ "executions": [other] });
+        let many = stand.send("POST", "/v1/executions", Some(many), &[]).await.good();
+        assert_eq!(many["outcomes"][0]["problem"]["code"], "idempotency_mismatch", "{many}");
+    };
+    refuse().await;
+    let task = claim(1).await;
+    assert_eq!(task["input"], json!({ "to": "alice" }), "{task}");
+    // While it runs, too: whoever gets it next gets the same.
+    refuse().await;
+    let release = json!({ "tasks": [{ "lease": task["lease"] }] });
+    stand.send("POST", "/v1/tasks/release", Some(release), &[]).await.good();
+    assert_eq!(claim(1).await["input"], json!({ "to": "alice" }));
+}
+
+#[tokio::test]
 async fn an_id_that_is_there_is_never_taken_over() {
     let stand = Stand::guarded().await;
     let ours = stand.token(Role::Worker, &["ours"]).await;

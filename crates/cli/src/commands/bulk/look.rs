@@ -99,7 +99,7 @@ pub async fn list(settings: &Settings) -> Result<(), Problem> {
 /// Waits for the end, with a bar for people.
 pub async fn follow(run: &BulkRun, settings: &Settings) -> Result<(), Problem> {
     let ended = tokio::select! {
-        ended = run.wait() => ended?,
+        ended = session::until_ended(async || run.wait().await) => ended?,
         problem = draw(run, std::io::stderr().is_terminal() && !settings.json) => return Err(problem.into()),
         () = flowfabric::asked_to_end() => {
             eprintln!("{} goes on where a server runs; `flowfabric bulk stop {}` stops it", run.id(), run.id());

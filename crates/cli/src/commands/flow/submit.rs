@@ -85,7 +85,7 @@ pub(super) async fn wait_for(run: &FlowRun, json: bool) -> Result<(), Problem> {
     if !json {
         eprintln!("{}", run.id());
     }
-    let flow = run.wait().await?;
+    let flow = session::until_ended(async || run.wait().await).await?;
     let completed = flow.state() == FlowState::Completed;
     let result = run.result::<Value>().await;
     if json {

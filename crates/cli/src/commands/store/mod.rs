@@ -45,6 +45,7 @@ enum What {
 
 impl Store {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
+        let settings = &settings.embedded()?;
         match self.what {
             What::Migrate => migrate(settings).await,
             What::Copy(copy) => copy.run(settings).await,

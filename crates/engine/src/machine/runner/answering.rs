@@ -25,7 +25,12 @@ impl Runner {
                 outputs.push(Output::Reply { ticket, result });
             }
             Origin::Poll(ticket) => outputs.push(Output::Reply { ticket, result }),
-            Origin::Agenda(key) => drop(self.firing.remove(&key)),
+            Origin::Agenda(key) => {
+                if result.is_ok() {
+                    self.fired(key, &result);
+                }
+                self.firing.remove(&key);
+            }
             Origin::Delivery { .. } | Origin::Acknowledgement(_) | Origin::Errand(_) => {
                 self.internal.push((pending, result));
             }

@@ -146,7 +146,6 @@ impl Runner {
             .filter_map(|entry| Some((entry.key, entry.message.clone()?)))
             .collect();
         self.unsent.extend(messages.iter().map(|(key, _)| *key));
-        self.stats.batches += 1;
         if self.config.bug == Some(Bug::ReplyBeforeCommit) {
             for decided in decided.drain(..).chain(confirms.drain(..)) {
                 self.answer(decided, outputs);
@@ -231,8 +230,9 @@ impl Runner {
                 Err(Failure::Internal(panic_text(&*panic)))
             }
         };
-        if let Origin::Agenda(key) = pending.origin {
-            self.fired(key, &result);
+        // What had an effect counts when that is stored.
+        if let (Origin::Agenda(key), Err(_)) = (&pending.origin, &result) {
+            self.fired(*key, &result);
         }
         decided.push(Decided { pending, result });
     }
@@ -242,7 +242,7 @@ impl Runner {
         match result {
             Ok(Reply::Fired { effect }) => {
                 of_kind.fired += u64::from(*effect);
-                of_kind.late_ms += (self.base.1 - key.due).max(0).unsigned_abs();
+                of_kind.late_ms += (self.base.0 - key.due).max(0).unsigned_abs();
                 self.stats.fired += u64::from(*effect);
                 self.stats.stray += u64::from(!effect);
                 self.failures.remove(&key);

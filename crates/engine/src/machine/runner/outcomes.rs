@@ -62,6 +62,7 @@ impl Runner {
         let Some(batch) = self.in_flight.pop_front() else { return };
         self.version = Some(batch.version());
         self.settled = batch.number;
+        self.stats.batches += 1;
         self.contest.won();
         self.paused_until = None;
         self.pause_ms = self.config.backoff_ms.0;

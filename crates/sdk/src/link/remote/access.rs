@@ -6,6 +6,7 @@ use ff_engine::Failure;
 use hyper::Method;
 
 use super::http::Call;
+use super::query::escape;
 use super::{Remote, document, post};
 
 impl Remote {
@@ -23,6 +24,8 @@ impl Remote {
         let why = Why { actor: Some(actor.to_owned()), cause: Some(cause.to_owned()) };
         // Only ids of our own making reach the path.
         let id: String = id.chars().filter(|it| it.is_ascii_alphanumeric() || *it == '_').collect();
-        self.change(Call::send(Method::DELETE, format!("/v1/tokens/{id}"), document(&why)?)).await
+        let mut path = "/v1/tokens/".to_owned();
+        escape(&mut path, &id);
+        self.change(Call::send(Method::DELETE, path, document(&why)?)).await
     }
 }

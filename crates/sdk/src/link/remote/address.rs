@@ -49,7 +49,14 @@ impl Address {
         if uri.query().is_some() || url.contains('#') {
             return Err(bad(&format!("is {shown:?}, which has a question mark or a hash")));
         }
-        let port = uri.port_u16().unwrap_or(PORT);
+        let after_host = uri.authority().map_or("", |it| &it.as_str()[host.len()..]);
+        let port = match after_host.strip_prefix(':') {
+            None => PORT,
+            Some(port) => {
+                let fits = port.parse::<u16>().ok().filter(|port| *port > 0);
+                fits.ok_or_else(|| bad(&format!("is {shown:?}, whose port is none of 1 to 65535")))?
+            }
+        };
         let prefix = uri.path().trim_end_matches('/').to_owned();
         Ok(Address { secure, authority: format!("{host}:{port}"), prefix })
     }
@@ -99,9 +106,18 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_what_is_allowed() {
-        for url in
-            ["http:", "http://", "https:///x", "http://localhost?x=1", "http://localhost/#x", "http://a b"]
-        {
+        for url in [
+            "http:",
+            "http://",
+            "https:///x",
+            "http://localhost?x=1",
+            "http://localhost/#x",
+            "http://a b",
+            "http://localhost:99999",
+            "http://localhost:abc",
+            "http://localhost:",
+            "http://[::1]:0",
+        ] {
             let error = Address::parse(url).unwrap_err();
             assert_eq!(error.field(), Some("url"), "{url}");
             assert!(error.to_string().contains("http://127.0.0.1:7400"), "{error}");

@@ -30,8 +30,9 @@ use crate::Error;
 
 /// How long a new connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long an answer may take beyond the time that the server was asked to wait.
-const ANSWER: Duration = Duration::from_secs(30);
+/// How long an answer may take beyond the time that the server was asked to wait. A server says after 30 s what it could not
+/// carry out, and that is worth more than not knowing.
+const ANSWER: Duration = Duration::from_secs(40);
 /// Connections that nobody uses are kept for so long; a server ends them after 30 s, and a request that meets that end would
 /// have to be asked again.
 const IDLE: Duration = Duration::from_secs(15);

@@ -35,7 +35,7 @@ mod webhooks;
 mod worker;
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ff_api::access::InfoDoc;
 use ff_api::record::VERSION;
@@ -64,6 +64,9 @@ use crate::{Error, Options};
 
 /// How long a server is asked to wait at once; what takes longer is asked for again.
 const WAIT: Duration = Duration::from_secs(30);
+
+/// How long it is at least between two questions for something that is not there yet.
+const WAIT_MIN: Duration = Duration::from_millis(100);
 
 /// A server, as the SDK sees it.
 #[derive(Debug)]
@@ -165,9 +168,14 @@ impl Remote {
     ) -> Result<R, Failure> {
         let mut patience = None;
         loop {
+            let asked_at = Instant::now();
             match self.question(call.clone()).await.map(&there) {
                 Ok(Some(answer)) => return Ok(answer),
-                Ok(None) => patience = None,
+                Ok(None) => {
+                    patience = None;
+                    // A server that lets nobody wait is not asked without a pause.
+                    tokio::time::sleep(WAIT_MIN.saturating_sub(asked_at.elapsed())).await;
+                }
                 Err(failure) => {
                     let patience = patience.get_or_insert_with(|| Patience::of(self.retry_for));
                     if !patience.lasts_for(&failure) {

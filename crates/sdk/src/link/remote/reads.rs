@@ -34,7 +34,14 @@ impl Remote {
                 return Ok(ended.and_then(|it| it.result));
             }
         };
-        Ok(found.and_then(|it| it.payload))
+        match found {
+            None => Ok(None),
+            Some(PayloadRecord { payload: Some(payload) }) => Ok(Some(payload)),
+            Some(_) => {
+                let detail = "the input is hidden from this token; use one that may see payloads".to_owned();
+                Err(Failure::Refused { code: "forbidden", detail })
+            }
+        }
     }
 
     pub async fn attempts(&self, id: ExecutionId) -> Result<Vec<Attempt>, Failure> {

@@ -19,6 +19,7 @@ use hyper::Method;
 use serde::Serialize;
 
 use super::http::Call;
+use super::query::escape;
 use super::{document, letters, post};
 
 /// Commands of which one request carries many.
@@ -133,7 +134,9 @@ impl Route {
                 send(Method::DELETE, format!("/v1/workers/{}", it.instance), &why(it.actor, it.cause))
             }
             Command::SetLane(it) => {
-                send(Method::PATCH, format!("/v1/lanes/{}", it.lane), &LaneChange::from(it))
+                let mut path = "/v1/lanes/".to_owned();
+                escape(&mut path, &it.lane);
+                send(Method::PATCH, path, &LaneChange::from(it))
             }
 
             Command::CreateFlow(it) => post("/v1/flows", &FlowRequest::from(it)),

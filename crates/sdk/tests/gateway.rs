@@ -1,0 +1,178 @@
+//! A gateway between SDK and server that answers for itself now and then.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod background;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use background::start;
+use flowfabric::{
+    Context, EventFilter, Fabric, Family, NewToken, Options, PublicState, Role, Start, Worker, connect,
+    connect_with,
+};
+
+/// What the gateway does with a request, by its first line.
+enum Turn {
+    Forward,
+    /// It answers for the server, with this status.
+    Answer(&'static str),
+    /// The server carries it out, and its answer is lost.
+    Lose,
+}
+
+/// A server, a fabric on its engine, and a gateway before it with one request a connection.
+async fn behind(turn: impl Fn(&str) -> Turn + Send + Sync + 'static) -> (Fabric, ff_server::Running, String) {
+    let local = connect("memory:").await.unwrap();
+    let config =
+        ff_server::Config { address: SocketAddr::from(([127, 0, 0, 1], 0)), ..ff_server::Config::default() };
+    let server = ff_server::start(local.engine().unwrap().clone(), config).await.unwrap();
+    let (listener, turn, to) = (TcpListener::bind("127.0.0.1:0").unwrap(), Arc::new(turn), server.address);
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (client, turn) = (client.unwrap(), turn.clone());
+            std::thread::spawn(move || pass(client, to, &*turn));
+        }
+    });
+    (local, server, url)
+}
+
+fn pass(client: TcpStream, to: SocketAddr, turn: &dyn Fn(&str) -> Turn) -> Option<()> {
+    let mut reader = BufReader::new(client.try_clone().ok()?);
+    let (mut head, mut length) = (Vec::<String>::new(), 0);
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let line = line.trim_end().to_owned();
+        if line.is_empty() {
+            break;
+        }
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        head.push(line);
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let mut client = client;
+    let turn = turn(head.first()?);
+    if let Turn::Answer(status) = turn {
+        let empty = "content-length: 0\r\nconnection: close";
+        return write!(client, "HTTP/1.1 {status}\r\n{empty}\r\n\r\n").ok();
+    }
+    let mut server = TcpStream::connect(to).ok()?;
+    write!(server, "{}\r\nconnection: close\r\n\r\n", head.join("\r\n")).ok()?;
+    server.write_all(&body).ok()?;
+    match turn {
+        Turn::Lose => std::io::copy(&mut server, &mut std::io::sink()).ok().map(drop),
+        _ => std::io::copy(&mut server, &mut client).ok().map(drop),
+    }
+}
+
+#[tokio::test]
+async fn a_confirmation_that_a_gateway_refuses_is_sent_again() {
+    let beats = AtomicUsize::new(0);
+    // The first, and what the worker asks beside it, meet a gateway that has no server at the moment.
+    let (local, _server, url) = behind(move |line| {
+        let refused = line.contains("/heartbeat") && beats.fetch_add(1, Ordering::SeqCst) < 3;
+        if refused { Turn::Answer("503 Service Unavailable") } else { Turn::Forward }
+    })
+    .await;
+    let remote = connect(&url).await.unwrap();
+    let filter = EventFilter { families: vec![Family::Lease], ..EventFilter::default() };
+    let mut events = local.events(filter, Start::Now).await.unwrap();
+    let worker = start(Worker::new(&remote).concurrency(1).on("hold", |ctx: Context, (): ()| async move {
+        ctx.cancelled().await;
+        Ok(())
+    }));
+    let run = local.submit("hold", &()).await.unwrap();
+    assert_eq!(events.next().await.unwrap().event.fact.word(), "lease_acquired");
+    // The server takes back what is not confirmed within five seconds.
+    let taken_back = tokio::time::timeout(Duration::from_millis(6_500), events.next()).await;
+    assert!(taken_back.is_err(), "{taken_back:?}");
+    run.cancel_within(Duration::from_secs(60)).await.unwrap();
+    run.wait().await.unwrap();
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_takes_its_time_to_cancel_does_not_ask_without_end() {
+    let beats = Arc::new(AtomicUsize::new(0));
+    let counted = beats.clone();
+    let (local, _server, url) = behind(move |line| {
+        counted.fetch_add(usize::from(line.contains("/heartbeat")), Ordering::SeqCst);
+        Turn::Forward
+    })
+    .await;
+    let remote = connect(&url).await.unwrap();
+    let worker = start(Worker::new(&remote).concurrency(2).on("hold", |ctx: Context, (): ()| async move {
+        ctx.cancelled().await;
+        std::future::pending::<()>().await;
+        Ok(())
+    }));
+    let run = local.submit("hold", &()).await.unwrap();
+    let mut watch = local.watch(run.id()).await.unwrap();
+    while watch.next().await.unwrap().unwrap().public_state() != PublicState::Active {}
+    let before = beats.load(Ordering::SeqCst);
+    run.cancel_within(Duration::from_secs(2)).await.unwrap();
+    let ended = run.wait().await.unwrap();
+    assert_eq!(ended.execution.public_state(), PublicState::Cancelled);
+    let asked = beats.load(Ordering::SeqCst) - before;
+    assert!(asked <= 20, "{asked} heartbeats in two seconds");
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_replay_whose_answer_is_lost_is_not_repeated() {
+    let replays = Arc::new(AtomicUsize::new(0));
+    let counted = replays.clone();
+    let (local, _server, url) = behind(move |line| {
+        let replay = line.contains("/replay");
+        counted.fetch_add(usize::from(replay), Ordering::SeqCst);
+        if replay { Turn::Lose } else { Turn::Forward }
+    })
+    .await;
+    let remote = connect(&url).await.unwrap();
+    let run = local.submit("charge", &1).await.unwrap();
+    run.cancel().await.unwrap();
+    assert_eq!(remote.replay(run.id()).await.unwrap_err().code(), "outcome_unknown");
+    assert_eq!(replays.load(Ordering::SeqCst), 1);
+    assert_eq!(local.get(run.id()).await.unwrap().live.series.number, 2, "it was carried out");
+}
+
+#[tokio::test]
+async fn a_subscription_whose_token_is_revoked_says_so() {
+    let local = connect("memory:").await.unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let config = ff_server::Config { address, authentication: true, ..ff_server::Config::default() };
+    let server = ff_server::start(local.engine().unwrap().clone(), config).await.unwrap();
+    let new = NewToken {
+        name: "reader".to_owned(),
+        role: Role::Viewer.word().to_owned(),
+        namespaces: Vec::new(),
+        see_payloads: false,
+        expires_in_ms: None,
+        actor: None,
+        cause: None,
+    };
+    let (token, secret) = local.create_token(new).await.unwrap();
+    let remote =
+        connect_with(&format!("http://{}", server.address), Options::new().token(&secret)).await.unwrap();
+    let mut events = remote.events(EventFilter::default(), Start::Now).await.unwrap();
+    let run = local.submit("charge", &1).await.unwrap();
+    let seen = events.next().await.unwrap();
+    assert_eq!(seen.event.execution, Some(run.id()));
+    local.revoke_token(&token.id, "ada", "left the team").await.unwrap();
+    loop {
+        match events.next().await {
+            Ok(_) => {}
+            Err(error) => break assert_eq!(error.code(), "unauthorized"),
+        }
+    }
+    assert_eq!(events.next().await.unwrap_err().code(), "unauthorized", "it stays so");
+}
