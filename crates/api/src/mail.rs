@@ -36,6 +36,8 @@ impl SignalRequest {
             name: self.name.as_deref().map(SignalName::parse).transpose()?,
             payload: payload::join("payload", self.payload, self.payload_encoded)?,
             source: self.source.map(Into::into),
+            // Nobody says of itself who it is known to be.
+            principal: None,
             correlation: self.correlation.map(Into::into),
             key: self.key.map(Into::into),
             digest: self.digest.map(TryInto::try_into).transpose()?,

@@ -89,6 +89,7 @@ fn status(rejection: &Rejection) -> u16 {
         Rejection::NotFound { .. } | Rejection::WorkerUnknown { .. } => 404,
         Rejection::TokenRefused => 403,
         Rejection::TooManySignals { .. }
+        | Rejection::TooManyTokenSignals { .. }
         | Rejection::TooManyWaitpoints { .. }
         | Rejection::TooManyChildren { .. }
         | Rejection::RegistryFull { .. } => 422,

@@ -12,7 +12,7 @@ use crate::lane::LaneMode;
 use crate::name::{Kind, LaneName, Namespace, SignalName, StepName, WorkerName};
 use crate::registry::{BulkVerb, Role};
 use crate::state::{AttemptOutcome, Reason, words};
-use crate::suspension::{Effect, ResumedBy};
+use crate::suspension::{Effect, ResumedBy, Via};
 use crate::tags::Tags;
 
 words!(
@@ -165,7 +165,11 @@ pub enum Fact {
         blocked: Option<Reason>,
     },
     /// Every trace of it is gone.
-    Removed,
+    Removed {
+        /// Absent if its time had come.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<By>,
+    },
 
     LeaseAcquired {
         holder: Holder,
@@ -241,6 +245,14 @@ pub enum Fact {
         waitpoint: u32,
         why: Closing,
     },
+    /// The token of a waitpoint was made again. Never with the token.
+    WaitpointTokenIssued {
+        waitpoint: u32,
+        by: By,
+        /// What the token can be recognised by.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token: Option<Box<str>>,
+    },
     SignalReceived {
         /// Its number among the signals of its execution; the event has a number of its own.
         #[serde(rename = "signal")]
@@ -248,6 +260,12 @@ pub enum Fact {
         name: Option<SignalName>,
         waitpoint: Option<u32>,
         source: Option<Box<str>>,
+        /// Who sent it, as the server has found out; the source is what it says of itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        principal: Option<Box<str>>,
+        /// What let it in, if something had to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        via: Option<Via>,
         #[serde(flatten)]
         effect: Effect,
     },
@@ -439,6 +457,7 @@ impl Fact {
         "steps_drifted",
         "waitpoint_opened",
         "waitpoint_closed",
+        "waitpoint_token_issued",
         "signal_received",
         "flow_created",
         "flow_grown",
@@ -501,8 +520,11 @@ impl Fact {
             | Escalated
             | ChildStarted { .. }
             | StepsDrifted { .. }
-            | Removed => Family::Execution,
-            WaitpointOpened { .. } | WaitpointClosed { .. } | SignalReceived { .. } => Family::Signal,
+            | Removed { .. } => Family::Execution,
+            WaitpointOpened { .. }
+            | WaitpointClosed { .. }
+            | WaitpointTokenIssued { .. }
+            | SignalReceived { .. } => Family::Signal,
             FlowCreated { .. }
             | FlowGrown { .. }
             | FlowSealed { .. }
@@ -558,7 +580,7 @@ impl Fact {
             Cancelled { .. } => "cancelled",
             Expired { .. } => "expired",
             Replayed { .. } => "replayed",
-            Removed => "removed",
+            Removed { .. } => "removed",
             Admitted { .. } => "admitted",
             Blocked { .. } => "blocked",
             Skipped { .. } => "skipped",
@@ -569,6 +591,7 @@ impl Fact {
             StepsDrifted { .. } => "steps_drifted",
             WaitpointOpened { .. } => "waitpoint_opened",
             WaitpointClosed { .. } => "waitpoint_closed",
+            WaitpointTokenIssued { .. } => "waitpoint_token_issued",
             SignalReceived { .. } => "signal_received",
             FlowCreated { .. } => "flow_created",
             FlowGrown { .. } => "flow_grown",

@@ -74,7 +74,7 @@ impl Folded {
         };
         match &event.fact {
             Fact::Created { .. } => {}
-            Fact::Removed => return None,
+            Fact::Removed { .. } => return None,
             Fact::Woken | Fact::Requeued { .. } => set(PublicState::Waiting, Reason::WaitingForWorker, None),
             Fact::Started { attempt, epoch, .. } => {
                 set(PublicState::Active, Reason::Running, None);
@@ -146,6 +146,7 @@ impl Folded {
             | Fact::StepsDrifted { .. }
             | Fact::WaitpointOpened { .. }
             | Fact::WaitpointClosed { .. }
+            | Fact::WaitpointTokenIssued { .. }
             | Fact::SignalReceived { .. }
             | Fact::FlowCreated { .. }
             | Fact::FlowGrown { .. }

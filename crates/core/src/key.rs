@@ -10,6 +10,7 @@ use crate::id::{ExecutionId, FlowId, InstanceId};
 use crate::name::{LaneName, Namespace, NodeName};
 use crate::ready::Place;
 use crate::registry::RecordKind;
+use crate::suspension::WaitpointId;
 
 /// An idempotency key within its namespace, or the name of a node in its flow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -26,6 +27,11 @@ impl DedupKey {
     /// The key of a signal to an execution.
     pub fn of_signal(namespace: Namespace, execution: ExecutionId, key: &str) -> DedupKey {
         DedupKey { namespace, key: format!("{OF_SIGNAL}{execution}/{key}").into_boxed_str() }
+    }
+
+    /// The key of a signal to a waitpoint. Whoever may signal one must not use up the keys of others.
+    pub fn of_signal_at(namespace: Namespace, waitpoint: WaitpointId, key: &str) -> DedupKey {
+        DedupKey { namespace, key: format!("{OF_SIGNAL}{waitpoint}/{key}").into_boxed_str() }
     }
 
     /// The name of a node in its flow. It goes with its node.

@@ -27,6 +27,8 @@ pub struct Limits {
     pub signal_bytes_max: usize,
     /// How many signals one execution keeps.
     pub signals_max: usize,
+    /// How many signals one waitpoint takes from holders of its token.
+    pub token_signals_max: usize,
     /// How many waitpoints of one execution may be open at once.
     pub waitpoints_max: usize,
     /// How many child executions of one execution may run at once.
@@ -73,6 +75,7 @@ impl Default for Limits {
             cascade_edges_max: 1_000,
             signal_bytes_max: 64 << 10,
             signals_max: 10_000,
+            token_signals_max: 1_000,
             waitpoints_max: 1_000,
             children_max: 1_000,
             steps_max: 10_000,

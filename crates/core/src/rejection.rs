@@ -10,6 +10,7 @@ use crate::flow::FlowState;
 use crate::id::{ExecutionId, FlowId};
 use crate::name::LaneName;
 use crate::state::{PublicState, Reason};
+use crate::suspension::WaitpointId;
 
 /// A field that does not fit, what is wrong with it and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -111,6 +112,8 @@ pub enum Rejection {
     TokenRefused,
     #[error("execution {execution} has kept {max} signals, the most it may")]
     TooManySignals { execution: ExecutionId, max: usize },
+    #[error("waitpoint {waitpoint} has taken {max} signals with its token, the most it may")]
+    TooManyTokenSignals { waitpoint: WaitpointId, max: usize },
     #[error("execution {execution} has {max} open waitpoints, the most it may")]
     TooManyWaitpoints { execution: ExecutionId, max: usize },
     #[error("execution {execution} has {max} child executions that have not ended, the most it may")]
@@ -164,7 +167,7 @@ impl Rejection {
             Rejection::InFlow { .. } => "in_flow",
             Rejection::NotSuspended { .. } => "not_suspended",
             Rejection::TokenRefused => "token_refused",
-            Rejection::TooManySignals { .. } => "too_many_signals",
+            Rejection::TooManySignals { .. } | Rejection::TooManyTokenSignals { .. } => "too_many_signals",
             Rejection::TooManyWaitpoints { .. } => "too_many_waitpoints",
             Rejection::TooManyChildren { .. } => "too_many_children",
             Rejection::FrameGap { .. } => "frame_gap",

@@ -44,6 +44,9 @@ const ROUTE_RUN: usize = 256;
 
 /// How many records a filtered count looks at before it says "more".
 pub const COUNT_MAX: usize = 10_000;
+/// How many pages are counted at most: twice as many as are full when [`COUNT_MAX`] match, so that a filter that matches
+/// little does not read everything.
+const COUNTED_PAGES: usize = 20;
 
 /// How many upstreams an explanation looks at.
 const UPSTREAMS_TOLD: usize = 20;
@@ -389,8 +392,8 @@ impl Engine {
         self.inner.store.counts().await.map_err(unavailable)
     }
 
-    /// How many executions match, and whether that is all: filters the counters cannot answer are counted up
-    /// to [`COUNT_MAX`].
+    /// How many executions match, and whether there are more: filters the counters cannot answer are counted up
+    /// to [`COUNT_MAX`], and among [`COUNTED_PAGES`] times as many records as one page looks at.
     pub async fn count(&self, filter: &Filter) -> Result<(u64, bool), Failure> {
         if filter.is_counted() {
             let counts = self.counts().await?;
@@ -404,7 +407,7 @@ impl Engine {
             scan_max: COUNT_MAX,
         };
         let mut count = 0;
-        loop {
+        for _ in 0..COUNTED_PAGES {
             let page = self.list(ask.clone()).await?;
             count += page.executions.len();
             match page.next {
@@ -413,6 +416,7 @@ impl Engine {
                 None => return Ok((count as u64, false)),
             }
         }
+        Ok((count as u64, true))
     }
 
     /// Why an execution does or does not run.

@@ -44,10 +44,16 @@ impl Engine {
         opened(self.execute(command).await?)
     }
 
-    /// The token of an open waitpoint.
-    pub async fn issue_token(&self, waitpoint: WaitpointId) -> Result<OpenedWaitpoint, Failure> {
+    /// The token of an open waitpoint. Who asks for it is written down.
+    pub async fn issue_token(
+        &self,
+        waitpoint: WaitpointId,
+        actor: &str,
+        cause: &str,
+    ) -> Result<OpenedWaitpoint, Failure> {
         self.ensure_key().await?;
-        opened(self.execute(IssueToken { waitpoint }).await?)
+        let (actor, cause) = (actor.into(), cause.into());
+        opened(self.execute(IssueToken { waitpoint, actor, cause }).await?)
     }
 
     /// Delivers a signal.

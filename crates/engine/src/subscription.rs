@@ -150,12 +150,22 @@ impl Subscription {
 
     /// The next event that is there already.
     pub async fn next_now(&mut self) -> Option<Item> {
+        let mut looks = usize::MAX;
+        self.next_within(&mut looks).await
+    }
+
+    /// The next event that is there already, unless it takes more than so many to find it. What was looked at is taken
+    /// off; once nothing is left, there may be more than was seen.
+    pub async fn next_within(&mut self, looks: &mut usize) -> Option<Item> {
         loop {
             if let Some(item) = self.buffered() {
                 return Some(item);
             }
+            if *looks == 0 {
+                return None;
+            }
             match self.fill().await {
-                Ok(true) => {}
+                Ok(true) => *looks = looks.saturating_sub(self.buffer.len()),
                 Ok(false) => return None,
                 Err(error) => {
                     return Some(Item::Interrupted { error: error.to_string(), cursor: self.cursor.clone() });

@@ -80,6 +80,7 @@ async fn everything_that_can_disagree_is_seen() {
                     requester: None,
                     distinct_sources: false,
                     step: None,
+                    token_signals: 0,
                 });
             },
             "lists 0 open waitpoints, executions call for 1",

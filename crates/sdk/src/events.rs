@@ -126,7 +126,7 @@ impl Watch {
                 Some(first) => first,
                 None => {
                     let seen = self.events.next().await?;
-                    self.over = matches!(seen.event.fact, Fact::Removed);
+                    self.over = matches!(seen.event.fact, Fact::Removed { .. });
                     self.fabric.get(self.id).await?
                 }
             };

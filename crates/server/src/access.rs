@@ -79,6 +79,11 @@ impl Caller {
         }
     }
 
+    /// Who it is known to be: the name of its token, whatever it says of itself.
+    pub fn principal(&self) -> Option<&str> {
+        self.token.as_ref().map(|token| &*token.name)
+    }
+
     /// Checks that it may do something.
     pub fn may(&self, may: May) -> Result<(), Problem> {
         if allows(self.role(), may) {

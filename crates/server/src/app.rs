@@ -16,6 +16,7 @@ use crate::claims::Claims;
 use crate::config::Config;
 use crate::metrics::Requests;
 use crate::rate::Rates;
+use crate::request_id::RequestIds;
 
 #[derive(Debug)]
 pub struct App {
@@ -26,6 +27,7 @@ pub struct App {
     pub live: Live,
     pub requests: Requests,
     pub rates: Rates,
+    pub request_ids: RequestIds,
 }
 
 /// Where a server stands between its start and its end.

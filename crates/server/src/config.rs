@@ -37,6 +37,8 @@ pub struct Config {
     pub requests_per_second: u32,
     /// The longest that one request may wait for something to happen.
     pub wait_max: Duration,
+    /// How many events one page looks at before it says where to go on.
+    pub event_looks_max: usize,
     /// How long requests may go on when the server is asked to stop.
     pub grace: Duration,
     /// The time by which new ids are sorted.
@@ -56,6 +58,7 @@ impl Default for Config {
             connections_max: 50_000,
             requests_per_second: 0,
             wait_max: Duration::from_secs(60),
+            event_looks_max: 10_000,
             grace: Duration::from_secs(20),
             clock: Arc::new(SystemClock),
         }

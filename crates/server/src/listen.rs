@@ -23,6 +23,7 @@ use crate::config::{Config, ConfigError, Tls};
 use crate::metrics::Requests;
 use crate::patience::Patient;
 use crate::rate::Rates;
+use crate::request_id::RequestIds;
 use crate::routes;
 
 /// How many bytes the head of a request may have.
@@ -89,6 +90,7 @@ pub async fn start(engine: Engine, config: Config) -> Result<Running, ConfigErro
             live: Live::default(),
             requests: Requests::new(routes::paths()),
             rates,
+            request_ids: RequestIds::default(),
         });
         (routes::router(app.clone()), app)
     });

@@ -1,6 +1,6 @@
 //! How many requests one caller may send.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -17,6 +17,16 @@ const FORGET_EVERY: u32 = 10_000;
 pub enum Sender {
     Token(SecretHash),
     Address(Option<IpAddr>),
+}
+
+impl Sender {
+    /// Whoever sends from an address. Of IPv6 a network counts: everybody has a whole one, and all the addresses in it.
+    pub fn at(address: Option<IpAddr>) -> Sender {
+        Sender::Address(address.map(|it| match it.to_canonical() {
+            IpAddr::V6(it) => IpAddr::V6(Ipv6Addr::from_bits(it.to_bits() & (u128::MAX << 64))),
+            it => it,
+        }))
+    }
 }
 
 /// Counts the requests of each caller; lets everything pass if there is no limit.
@@ -62,6 +72,11 @@ mod tests {
         assert_eq!(passed, 2);
         assert!(rates.check(&two).is_ok(), "another caller");
         assert!(rates.check(&Sender::Token(SecretHash::of("x"))).is_ok(), "a token counts for itself");
+        let at = |text: &str| Sender::at(text.parse().ok());
+        assert_eq!(at("2001:db8::1"), at("2001:db8::ffff:2"), "one network");
+        assert_ne!(at("2001:db8::1"), at("2001:db8:0:1::1"));
+        assert_eq!(at("::ffff:10.0.0.1"), one);
+        assert_ne!(at("10.0.0.1"), at("10.0.0.2"));
         let free = Rates::new(0);
         assert!((0..1_000).all(|_| free.check(&one).is_ok()));
         assert!(rates.is_limited() && !free.is_limited());

@@ -6,6 +6,7 @@ use flowfabric::{
 };
 use serde_json::{Value, json};
 
+use super::operate::Who;
 use crate::problem::Problem;
 use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
@@ -133,7 +134,8 @@ impl List {
 impl Show {
     async fn show(self, fabric: &Fabric, json: bool) -> Result<(), Problem> {
         if self.token {
-            let opened = fabric.issue_token(self.id).await?;
+            let asks = Who { actor: None }.name();
+            let opened = fabric.issue_token_as(self.id, &asks, "").await?;
             let token = opened.token.reveal();
             return match json {
                 true => view::document(&json!({

@@ -45,6 +45,10 @@ impl CreateToken {
             return Err(Invalid::new("name", problem).into());
         }
         check_text("name", &self.name, NAME_BYTES_MAX)?;
+        // In what is written down, a slash ends the name of the token and begins for whom it acts.
+        if self.name.contains('/') {
+            return Err(Invalid::new("name", "has a slash; use another character").into());
+        }
         if self.namespaces.len() > NAMESPACES_MAX {
             let problem = format!("has {} entries; allowed are {NAMESPACES_MAX}", self.namespaces.len());
             return Err(Invalid::new("namespaces", problem).into());
@@ -199,6 +203,7 @@ mod tests {
             ("id", create_token("A", 1)),
             ("name", CreateToken { name: " ".into(), ..create_token("a", 1) }),
             ("name", CreateToken { name: "a\nb".into(), ..create_token("a", 1) }),
+            ("name", CreateToken { name: "ops/ada".into(), ..create_token("a", 1) }),
             ("name", CreateToken { name: "x".repeat(129).into(), ..create_token("a", 1) }),
             (
                 "namespaces",

@@ -15,7 +15,8 @@ use crate::state::{AttemptOutcome, Reason};
 use crate::step::{Step, StepKind, StepPlace};
 use crate::suspension::token::Claims;
 use crate::suspension::{
-    Arrived, Digest, Ignored, OnTimeout, ResumedBy, Resumption, Suspension, TokenText, Waitpoint, WaitpointId,
+    Arrived, Digest, Ignored, OnTimeout, ResumedBy, Resumption, Sender, Suspension, TokenText, Waitpoint,
+    WaitpointId,
 };
 use crate::workspace::{Stop, Workspace};
 
@@ -61,6 +62,7 @@ pub(super) fn open(
         requester: new.requester.clone(),
         distinct_sources: new.distinct_sources,
         step: step.map(|step| step.key.clone()),
+        token_signals: 0,
     };
     let mut early = std::mem::take(&mut mailbox.signals);
     early.retain_mut(|signal| {
@@ -69,10 +71,10 @@ pub(super) fn open(
             return true;
         }
         signal.waitpoint = Some(waitpoint.number);
-        let source = signal.source.as_deref();
+        let sender = signal.sender();
         // What counts once is found among those that were kept before it.
-        let again = mailbox.signals.iter().any(|it| it.source.as_deref() == source);
-        let stays = refusal(&waitpoint, source).is_none() && !(waitpoint.distinct_sources && again);
+        let again = mailbox.signals.iter().any(|it| it.sender().name() == sender.name());
+        let stays = refusal(&waitpoint, sender).is_none() && !(waitpoint.distinct_sources && again);
         if stays {
             mailbox.signals.push(signal.clone());
         }
@@ -86,16 +88,16 @@ pub(super) fn open(
     Ok(waitpoint)
 }
 
-/// Why a waitpoint takes nothing from this source, if it does not.
-pub(super) fn refusal(waitpoint: &Waitpoint, source: Option<&str>) -> Option<Ignored> {
-    if source.is_none() && waitpoint.asks_for_source() {
+/// Why a waitpoint takes nothing from this sender, if it does not.
+pub(super) fn refusal(waitpoint: &Waitpoint, sender: Sender<'_>) -> Option<Ignored> {
+    if sender.name().is_none() && waitpoint.asks_for_source() {
         return Some(Ignored::NoSource);
     }
-    let listed = |source: &str| waitpoint.approvers.iter().any(|it| **it == *source);
-    if !waitpoint.approvers.is_empty() && !source.is_some_and(listed) {
+    let listed = |name: &str| waitpoint.approvers.iter().any(|it| **it == *name);
+    if !waitpoint.approvers.is_empty() && !sender.name().is_some_and(listed) {
         return Some(Ignored::NotAnApprover);
     }
-    if waitpoint.requester.is_some() && waitpoint.requester.as_deref() == source {
+    if waitpoint.requester.as_deref().is_some_and(|requester| sender.is(requester)) {
         return Some(Ignored::OwnRequest);
     }
     None

@@ -327,6 +327,7 @@ impl Command {
             OpenWaitpoint(it) => it.validate(limits)?,
             SendSignal(it) => it.validate(limits)?,
             Resume(it) => check_by(&it.actor, &it.cause)?,
+            IssueToken(it) => check_by(&it.actor, &it.cause)?,
             RecordSteps(it) => it.validate(limits)?,
             StartChild(it) => it.validate(limits)?,
             Append(it) => it.validate(limits)?,
@@ -343,7 +344,7 @@ impl Command {
             // A posted row is checked when it is decided: what is wrong with it must be kept, not answered.
             Receive(_) => {}
             Claim(_) | Renew(_) | Release(_) | Heartbeat(_) | Fire(_) | Apply(_) | Acknowledge(_)
-            | IssueToken(_) | AdvanceBulk(_) => {}
+            | AdvanceBulk(_) => {}
         }
         Ok(())
     }

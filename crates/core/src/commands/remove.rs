@@ -3,7 +3,7 @@
 use super::Decision;
 use super::start_child::cancel_children;
 use crate::Ms;
-use crate::event::Fact;
+use crate::event::{By, Fact};
 use crate::id::ExecutionId;
 use crate::key::DedupKey;
 use crate::rejection::Rejection;
@@ -38,7 +38,8 @@ impl Remove {
         }
         while cancel_children(ws, now, self.execution)? {}
         ws.know_stream(self.execution)?;
-        ws.emit(&current, now, Fact::Removed);
+        let by = Some(By::new(&self.actor, &self.cause));
+        ws.emit(&current, now, Fact::Removed { by });
         ws.purge_execution(self.execution);
         Ok(Reply::Removed)
     }
@@ -65,6 +66,8 @@ mod tests {
             bench.ok(complete(fence));
             assert_eq!(bench.ok(remove(id)), Reply::Removed);
             assert!(bench.find(id).is_none());
+            let by = Some(By::new("op", "test"));
+            assert_eq!(bench.store.events.last().unwrap().fact, Fact::Removed { by });
             assert!(bench.store.attempts.is_empty() && bench.store.payloads.is_empty());
             assert_eq!(bench.refused(remove(id)).code(), "not_found");
             assert_eq!(bench.refused(complete(fence)).code(), "not_found");

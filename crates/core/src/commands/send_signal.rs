@@ -16,7 +16,7 @@ use crate::payload::Payload;
 use crate::rejection::{Invalid, Rejection};
 use crate::reply::Reply;
 use crate::suspension::{
-    Arrived, Digest, Effect, Ignored, ResumedBy, Signal, SigningKey, Token, WaitpointId,
+    Arrived, Digest, Effect, Ignored, Mailbox, ResumedBy, Sender, Signal, SigningKey, Token, Via, WaitpointId,
 };
 use crate::workspace::{Stop, Workspace};
 
@@ -38,6 +38,15 @@ impl To {
             To::Token(token) => token.waitpoint.execution,
         }
     }
+
+    /// The waitpoint it is sent to, if it is sent to one.
+    fn waitpoint(&self) -> Option<WaitpointId> {
+        match self {
+            To::Execution(_) => None,
+            To::Waitpoint(waitpoint) => Some(*waitpoint),
+            To::Token(token) => Some(token.waitpoint),
+        }
+    }
 }
 
 /// Something has happened outside that an execution may wait for.
@@ -47,8 +56,10 @@ pub struct SendSignal {
     /// Its name; that of the waitpoint if it is left out.
     pub name: Option<SignalName>,
     pub payload: Payload,
-    /// Who sends it.
+    /// Who sends it, as it says.
     pub source: Option<Box<str>>,
+    /// Who sends it, as the server has found out; absent where nobody looked.
+    pub principal: Option<Box<str>>,
     pub correlation: Option<Box<str>>,
     /// The same key again within a day is a duplicate.
     pub key: Option<Box<str>>,
@@ -59,7 +70,16 @@ pub struct SendSignal {
 impl SendSignal {
     pub fn new(to: To) -> SendSignal {
         let payload = Payload::json("null");
-        SendSignal { to, name: None, payload, source: None, correlation: None, key: None, digest: None }
+        SendSignal {
+            to,
+            name: None,
+            payload,
+            source: None,
+            principal: None,
+            correlation: None,
+            key: None,
+            digest: None,
+        }
     }
 
     pub(super) fn validate(&self, limits: &Limits) -> Result<(), Rejection> {
@@ -72,6 +92,9 @@ impl SendSignal {
         check_text("content_type", &self.payload.content_type, 256)?;
         if let Some(source) = &self.source {
             check_source("source", source)?;
+        }
+        if let Some(principal) = &self.principal {
+            check_source("principal", principal)?;
         }
         if let Some(text) = &self.correlation {
             check_text("correlation", text, 256)?;
@@ -98,28 +121,25 @@ impl SendSignal {
             let (state, reason) = (end.state, end.reason);
             return Err(Rejection::Terminal { execution, state, reason }.into());
         }
+        let mut changed = (*current).clone();
+        let mailbox = changed.mailbox_mut();
+        let asked = self.to.waitpoint();
+        if let Some(id) = asked.filter(|it| it.number > mailbox.opened || it.number == 0) {
+            return Err(Rejection::NotFound { what: "waitpoint".into(), id: id.to_string() }.into());
+        }
         let dedup_key = self.dedup_key(&current);
         if let Some(key) = &dedup_key
             && ws.dedup(key)?.is_some_and(|dedup| dedup.expires_at > now)
         {
             return answer(Effect::Duplicate);
         }
-        let mut changed = (*current).clone();
-        let mailbox = changed.mailbox_mut();
-        let waitpoint = match (&self.to, &self.name) {
-            (To::Execution(_), Some(name)) => mailbox.waitpoint_named(name),
-            (To::Execution(_), None) => None,
-            (To::Waitpoint(WaitpointId { number, .. }), _)
-            | (To::Token(Token { waitpoint: WaitpointId { number, .. }, .. }), _) => {
-                match mailbox.waitpoint(*number) {
-                    Some(open) => Some(open),
-                    None if *number <= mailbox.opened => return answer(Effect::Ignored(Ignored::Closed)),
-                    None => {
-                        let id = WaitpointId { execution, number: *number }.to_string();
-                        return Err(Rejection::NotFound { what: "waitpoint".into(), id }.into());
-                    }
-                }
-            }
+        let waitpoint = match (asked, &self.name) {
+            (Some(WaitpointId { number, .. }), _) => match mailbox.waitpoint(number) {
+                Some(open) => Some(open),
+                None => return answer(Effect::Ignored(Ignored::Closed)),
+            },
+            (None, Some(name)) => mailbox.waitpoint_named(name),
+            (None, None) => None,
         };
         if let (Some(waitpoint), Some(name)) = (waitpoint, &self.name)
             && waitpoint.name.as_ref() != Some(name)
@@ -133,11 +153,11 @@ impl SendSignal {
             }
         }
         if let Some(waitpoint) = waitpoint {
-            let source = self.source.as_deref();
+            let sender = self.sender();
             let used = || mailbox.signals.iter().filter(|it| it.waitpoint == Some(waitpoint.number));
-            let again = waitpoint.distinct_sources && used().any(|it| it.source.as_deref() == source);
+            let again = waitpoint.distinct_sources && used().any(|it| it.sender().name() == sender.name());
             let other = self.digest.is_some() && self.digest != waitpoint.digest;
-            let why = refusal(waitpoint, source)
+            let why = refusal(waitpoint, sender)
                 .or(again.then_some(Ignored::SameSource))
                 .or(other.then_some(Ignored::OtherAction));
             if let Some(why) = why {
@@ -146,14 +166,17 @@ impl SendSignal {
         }
         let name = self.name.clone().or_else(|| waitpoint.and_then(|it| it.name.clone()));
         let waitpoint = waitpoint.map(|it| it.number);
-        let max = ws.limits.signals_max;
-        if mailbox.received as usize >= max {
-            return Err(Rejection::TooManySignals { execution, max }.into());
-        }
-        mailbox.received += 1;
+        self.take_one(mailbox, &ws.limits)?;
         let number = mailbox.received;
         let (source, correlation) = (self.source.clone(), self.correlation.clone());
-        let arrived = Arrived { number, name: name.clone(), waitpoint, source: source.clone(), child: None };
+        let arrived = Arrived {
+            number,
+            name: name.clone(),
+            waitpoint,
+            source: source.clone(),
+            principal: self.principal.clone(),
+            child: None,
+        };
         let wanted = changed.suspension().is_some_and(|it| it.condition.wants(&arrived));
         changed.mailbox_mut().signals.push(arrived);
         let met = met(&changed);
@@ -163,8 +186,15 @@ impl SendSignal {
             (None, false) => Effect::Buffered,
         };
         let payload = self.payload.clone();
-        let event =
-            Fact::SignalReceived { number, name: name.clone(), waitpoint, source: source.clone(), effect };
+        let event = Fact::SignalReceived {
+            number,
+            name: name.clone(),
+            waitpoint,
+            source: source.clone(),
+            principal: self.principal.clone(),
+            via: self.via(),
+            effect,
+        };
         ws.put_signal(Signal { execution, number, at: now, name, waitpoint, source, correlation, payload });
         ws.emit(&changed, now, event);
         if let Some(met) = met {
@@ -176,6 +206,35 @@ impl SendSignal {
         }
         ws.put_execution(changed, now);
         Ok(Reply::Signalled { execution, effect, number: Some(number) })
+    }
+
+    /// Counts it, if there is room for one more. Holders of a token have little of it, so that they leave the rest to
+    /// others.
+    fn take_one(&self, mailbox: &mut Mailbox, limits: &Limits) -> Result<(), Rejection> {
+        let execution = self.to.execution();
+        let max = limits.signals_max;
+        if mailbox.received as usize >= max {
+            return Err(Rejection::TooManySignals { execution, max });
+        }
+        if let To::Token(Token { waitpoint, .. }) = self.to
+            && let Some(open) = mailbox.waitpoints.iter_mut().find(|it| it.number == waitpoint.number)
+        {
+            let max = limits.token_signals_max;
+            if open.token_signals as usize >= max {
+                return Err(Rejection::TooManyTokenSignals { waitpoint, max });
+            }
+            open.token_signals += 1;
+        }
+        mailbox.received += 1;
+        Ok(())
+    }
+
+    fn via(&self) -> Option<Via> {
+        match (&self.to, &self.principal) {
+            (To::Token(_), _) => Some(Via::Token),
+            (_, Some(_)) => Some(Via::Access),
+            (_, None) => None,
+        }
     }
 
     /// The execution it is for. A token that is not good for it gets one answer, whatever is wrong with it.
@@ -191,9 +250,17 @@ impl SendSignal {
         }
     }
 
+    fn sender(&self) -> Sender<'_> {
+        Sender { principal: self.principal.as_deref(), source: self.source.as_deref() }
+    }
+
     fn dedup_key(&self, execution: &Execution) -> Option<DedupKey> {
         let key = self.key.as_deref()?;
-        Some(DedupKey::of_signal(execution.spec.namespace.clone(), execution.id, key))
+        let namespace = execution.spec.namespace.clone();
+        Some(match self.to.waitpoint() {
+            Some(waitpoint) => DedupKey::of_signal_at(namespace, waitpoint, key),
+            None => DedupKey::of_signal(namespace, execution.id, key),
+        })
     }
 }
 
@@ -339,6 +406,63 @@ mod tests {
         assert_eq!(bench.refused(at(fence, 2, "bob")).code(), "not_found");
     }
 
+    fn known(signal: SendSignal, principal: &str, source: &str) -> SendSignal {
+        SendSignal { principal: Some(principal.into()), source: Some(source.into()), ..signal }
+    }
+
+    #[test]
+    fn who_is_known_counts_once_whatever_it_calls_itself() {
+        let mut bench = Bench::new();
+        let (fence, token) = waitpoint(&mut bench, |it| it.distinct_sources = true);
+        let there = at(fence, 1, "");
+        assert_eq!(effect(bench.ok(known(there.clone(), "ops", "ops/ann"))), "buffered");
+        assert_eq!(effect(bench.ok(known(there.clone(), "ops", "ops/bob"))), "same_source");
+        assert_eq!(effect(bench.ok(known(with_token(token.reveal()), "ops", "bob"))), "same_source");
+        assert_eq!(effect(bench.ok(known(there, "dev", "ops/ann"))), "buffered");
+
+        let fence = bench.active();
+        let counted = Match::named(signal_name("go"));
+        let condition = Condition::Count { n: 2, distinct: Distinct::Sources, of: vec![counted] };
+        bench.ok(Suspend::new(fence, condition));
+        let go = signal(fence.execution, "go");
+        assert_eq!(effect(bench.ok(known(go.clone(), "ops", "ops/ann"))), "counted");
+        assert_eq!(effect(bench.ok(known(go.clone(), "ops", "ops/bob"))), "counted");
+        assert_eq!(effect(bench.ok(known(go, "dev", "dev"))), "satisfied");
+    }
+
+    #[test]
+    fn who_is_known_approves_under_its_own_name_and_never_its_own_request() {
+        let mut bench = Bench::new();
+        for (requester, principal, source, then) in [
+            ("ops", "ops", "ops/x", "own_request"),
+            ("ops/ada", "ops", "ops/x", "own_request"),
+            ("ops/ada", "op", "op/x", "not_an_approver"),
+            ("eve", "eve", "ops", "not_an_approver"),
+            ("eve", "dev", "ops", "not_an_approver"),
+            ("eve", "ops", "eve", "buffered"),
+        ] {
+            let (fence, _) = waitpoint(&mut bench, |it| {
+                it.approvers = vec!["ops".into(), "bob".into()];
+                it.requester = Some(requester.into());
+            });
+            let sent = known(at(fence, 1, ""), principal, source);
+            assert_eq!(effect(bench.ok(sent)), then, "{requester} {principal} {source}");
+        }
+    }
+
+    #[test]
+    fn signals_of_one_who_is_known_that_came_before_their_waitpoint_count_once() {
+        let mut bench = Bench::new();
+        let fence = bench.active();
+        for source in ["ops/ann", "ops/bob"] {
+            bench.ok(known(signal(fence.execution, "board"), "ops", source));
+        }
+        let mut open = open_waitpoint(fence, "board");
+        open.waitpoint.distinct_sources = true;
+        bench.ok(open);
+        assert_eq!(bench.get(fence.execution).mailbox().unwrap().signals.len(), 1);
+    }
+
     #[test]
     fn signals_by_name_that_came_before_their_waitpoint_go_through_it() {
         let mut bench = Bench::new();
@@ -400,9 +524,8 @@ mod tests {
         let mut bench = Bench::new();
         let (fence, old) = waitpoint(&mut bench, |_| {});
         bench.ok(rotate_key(2, 10_000));
-        let Reply::WaitpointOpened { token: Some(new), .. } = bench.ok(super::super::IssueToken {
-            waitpoint: WaitpointId { execution: fence.execution, number: 1 },
-        }) else {
+        let Reply::WaitpointOpened { token: Some(new), .. } = bench.ok(issue_token(fence.execution, 1))
+        else {
             panic!()
         };
         assert_ne!(old.reveal(), new.reveal());
@@ -426,6 +549,43 @@ mod tests {
             assert!(!text.contains(mac) && !text.contains("0101010101"), "{text}");
         }
         assert!(events.contains(&token.fingerprint()));
+    }
+
+    #[test]
+    fn the_holder_of_one_token_leaves_the_keys_and_the_room_of_others_alone() {
+        let limits = Limits { signals_max: 4, token_signals_max: 2, ..Limits::default() };
+        let mut bench = Bench::of(crate::id::PartitionId(0), 1, limits);
+        let (fence, token) = waitpoint(&mut bench, |_| {});
+        bench.ok(open_waitpoint(fence, "other"));
+        let keyed = |signal: SendSignal| SendSignal { key: Some("k".into()), ..signal };
+        assert_eq!(effect(bench.ok(keyed(with_token(token.reveal())))), "buffered");
+        assert_eq!(effect(bench.ok(keyed(with_token(token.reveal())))), "duplicate");
+        assert_eq!(effect(bench.ok(keyed(at(fence, 1, "ann")))), "duplicate", "the same waitpoint");
+        assert_eq!(effect(bench.ok(keyed(at(fence, 2, "ann")))), "buffered", "another waitpoint");
+        assert_eq!(bench.refused(keyed(at(fence, 3, "ann"))).code(), "not_found");
+        assert_eq!(effect(bench.ok(with_token(token.reveal()))), "buffered");
+        let refused = bench.refused(with_token(token.reveal()));
+        assert!(matches!(refused, Rejection::TooManyTokenSignals { max: 2, .. }), "{refused:?}");
+        assert_eq!(effect(bench.ok(keyed(signal(fence.execution, "go")))), "buffered", "no waitpoint");
+        assert_eq!(bench.refused(signal(fence.execution, "go")).code(), "too_many_signals");
+    }
+
+    #[test]
+    fn what_let_a_signal_in_is_written_down() {
+        let mut bench = Bench::new();
+        let (fence, token) = waitpoint(&mut bench, |_| {});
+        let by_name = signal(fence.execution, "go");
+        for (sent, told) in [
+            (known(with_token(token.reveal()), "ops", "x"), (Some(Via::Token), Some("ops"))),
+            (with_token(token.reveal()), (Some(Via::Token), None)),
+            (known(by_name.clone(), "ops", "x"), (Some(Via::Access), Some("ops"))),
+            (by_name, (None, None)),
+        ] {
+            bench.ok(sent);
+            let event = bench.store.events.last().unwrap();
+            let Fact::SignalReceived { via, principal, .. } = &event.fact else { panic!("{event:?}") };
+            assert_eq!((*via, principal.as_deref()), told);
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(super) fn sweep(ws: &mut Workspace, now: Ms) -> Decision {
                 ws.sweep_by(now + PAUSE_MS);
                 continue;
             }
-            ws.emit(&execution, now, Fact::Removed);
+            ws.emit(&execution, now, Fact::Removed { by: None });
             ws.purge_execution(entry.execution);
             // The last events of all would otherwise be nobody's business.
             ws.sweep_by(now.saturating_add(ws.limits.event_retention_ms));

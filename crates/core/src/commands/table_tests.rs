@@ -13,7 +13,6 @@ use crate::id::{FlowId, Route};
 use crate::inbox::DeadLetter;
 use crate::lane::{Lane, LaneMode};
 use crate::message::Message;
-use crate::suspension::WaitpointId;
 
 macro_rules! shapes {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
@@ -264,7 +263,7 @@ fn commands(bench: &Bench, create: &Create, fence: Fence) -> Vec<Command> {
         start_child(fence).into(),
         append(fence, 1, 2).into(),
         rotate_key(1, 0).into(),
-        IssueToken { waitpoint: WaitpointId { execution: id, number: 1 } }.into(),
+        issue_token(id, 1).into(),
         create_token("tok_1", 1).into(),
         revoke_token("tok_1").into(),
         set_webhook("hook").into(),

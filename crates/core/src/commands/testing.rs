@@ -29,7 +29,7 @@ use crate::registry::{Action, BulkCounts, Role, SecretHash, Selection};
 use crate::step::{StepKey, StepKind, StepPlace};
 use crate::stream::FrameMode;
 use crate::suspension::token::Secret;
-use crate::suspension::{Condition, Match};
+use crate::suspension::{Condition, Match, WaitpointId};
 
 pub(crate) const START: Ms = 1_800_000_000_000;
 
@@ -627,6 +627,11 @@ pub(crate) fn signal_name(name: &str) -> SignalName {
 /// One signal of this name.
 pub(crate) fn named(name: &str) -> Condition {
     Condition::Signal(Match::named(signal_name(name)))
+}
+
+pub(crate) fn issue_token(execution: ExecutionId, number: u32) -> IssueToken {
+    let waitpoint = WaitpointId { execution, number };
+    IssueToken { waitpoint, actor: "op".into(), cause: "test".into() }
 }
 
 pub(crate) fn signal(execution: ExecutionId, name: &str) -> SendSignal {

@@ -175,7 +175,7 @@ pub(crate) mod tests {
     fn it_wants_what_every_filter_lets_pass() {
         let woken = event(Fact::Woken);
         assert!(sample().wants(&woken));
-        assert!(!sample().wants(&event(Fact::Removed)), "another fact of the same family");
+        assert!(!sample().wants(&event(Fact::Removed { by: None })), "another fact of the same family");
         let hooks = [
             Webhook { families: vec![Family::Lease], ..sample() },
             Webhook { facts: vec!["removed".into()], ..sample() },

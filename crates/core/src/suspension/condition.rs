@@ -219,7 +219,7 @@ fn admits(it: &Match, open: &Waitpoint) -> bool {
 fn left<'m>(open: &'m Waitpoint, mailbox: &'m Mailbox) -> impl Iterator<Item = &'m str> {
     let came = |source: &str| {
         let through = |it: &&Arrived| it.waitpoint == Some(open.number);
-        mailbox.signals.iter().filter(through).any(|it| it.source.as_deref() == Some(source))
+        mailbox.signals.iter().filter(through).any(|it| it.sender().name() == Some(source))
     };
     let names: BTreeSet<&str> = open.approvers.iter().map(|it| &**it).collect();
     names
@@ -275,7 +275,7 @@ impl Mark<'_> {
         match distinct {
             Distinct::Signals => Some(Mark::Number(signal.number)),
             Distinct::Waitpoints => signal.waitpoint.map(Mark::Number),
-            Distinct::Sources => signal.source.as_deref().map(Mark::Source),
+            Distinct::Sources => signal.sender().name().map(Mark::Source),
         }
     }
 }
@@ -320,7 +320,9 @@ mod tests {
                     marks.extend(match distinct {
                         Distinct::Signals => Some(format!("{}", signal.number)),
                         Distinct::Waitpoints => signal.waitpoint.map(|it| format!("{it}")),
-                        Distinct::Sources => signal.source.as_ref().map(|it| it.to_string()),
+                        Distinct::Sources => {
+                            signal.principal.as_ref().or(signal.source.as_ref()).map(|it| it.to_string())
+                        }
                     });
                 }
                 marks.sort();
@@ -355,12 +357,14 @@ mod tests {
     fn arrived() -> impl Strategy<Value = Vec<Arrived>> {
         let names = prop::option::of(prop::sample::select(vec!["a", "b"]).prop_map(name));
         let sources = prop::option::of(prop::sample::select(vec!["ann", "bob", "cy"]).prop_map(Box::from));
-        let signal = (names, prop::option::of(1..4u32), sources, prop::option::weighted(0.15, 0..2u64));
+        let known = prop::option::weighted(0.3, prop::sample::select(vec!["ann", "bob"]).prop_map(Box::from));
+        let signal =
+            (names, prop::option::of(1..4u32), sources, known, prop::option::weighted(0.15, 0..2u64));
         prop::collection::vec(signal, 0..8).prop_map(|all| {
             let numbered = all.into_iter().zip(1..);
-            let arrived = numbered.map(|((name, waitpoint, source, ended), number)| match ended {
+            let arrived = numbered.map(|((name, waitpoint, source, principal, ended), number)| match ended {
                 Some(n) => Arrived::child(child(n)),
-                None => Arrived { number, name, waitpoint, source, child: None },
+                None => Arrived { number, name, waitpoint, source, principal, child: None },
             });
             arrived.collect()
         })
@@ -387,6 +391,7 @@ mod tests {
                     approvers,
                     requester,
                     step: None,
+                    token_signals: 0,
                 });
                 let children = children.into_iter().map(child).collect();
                 Mailbox { waitpoints: waitpoints.collect(), signals, children, ..Mailbox::default() }
@@ -408,6 +413,7 @@ mod tests {
                     name: Some(name.clone()),
                     waitpoint,
                     source: Some(source.into()),
+                    principal: None,
                     child: None,
                 };
                 all.push(signal(None));
@@ -416,7 +422,7 @@ mod tests {
                     let listed = open.approvers.is_empty() || open.approvers.iter().any(|it| **it == *source);
                     let own = open.requester.as_deref() == Some(source);
                     let here = |it: &&Arrived| it.waitpoint == Some(open.number);
-                    let again = all.iter().filter(here).any(|it| it.source.as_deref() == Some(source));
+                    let again = all.iter().filter(here).any(|it| it.sender().name() == Some(source));
                     if named && listed && !own && !(open.distinct_sources && again) {
                         all.push(Arrived { number: 1_000 + all.len() as u32, ..signal(Some(open.number)) });
                     }
@@ -484,6 +490,7 @@ mod tests {
             name: Some(name(of)),
             waitpoint: None,
             source: Some(source.into()),
+            principal: None,
             child: None,
         };
         let arrived =
@@ -517,6 +524,7 @@ mod tests {
             requester: Some("cy".into()),
             distinct_sources: true,
             step: None,
+            token_signals: 0,
         };
         let count = |n, distinct| Condition::Count {
             n,
@@ -530,8 +538,14 @@ mod tests {
         assert_eq!(reaches(&mailbox, Distinct::Signals), 2);
         assert_eq!(reaches(&mailbox, Distinct::Sources), 1);
         assert_eq!(reaches(&mailbox, Distinct::Waitpoints), 2);
-        let came =
-            Arrived { number: 1, name: None, waitpoint: Some(1), source: Some("ann".into()), child: None };
+        let came = Arrived {
+            number: 1,
+            name: None,
+            waitpoint: Some(1),
+            source: Some("ann".into()),
+            principal: None,
+            child: None,
+        };
         mailbox.signals.push(came);
         assert_eq!(reaches(&mailbox, Distinct::Signals), 2, "the one that came and the one that may");
         mailbox.waitpoints.truncate(1);

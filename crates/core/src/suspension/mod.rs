@@ -11,7 +11,7 @@ mod waitpoint;
 use serde::{Deserialize, Serialize};
 
 pub use condition::{Condition, Distinct, Match};
-pub use signal::{Arrived, Effect, Ignored, Signal};
+pub use signal::{Arrived, Effect, Ignored, Sender, Signal, Via};
 pub use token::{SigningKey, Token, TokenText};
 pub use waitpoint::{ClosedWaitpoint, Digest, Waitpoint, WaitpointEntry, WaitpointId};
 

@@ -20,6 +20,9 @@ pub struct Arrived {
     pub waitpoint: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Box<str>>,
+    /// Who sent it, as a server has found out; absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<Box<str>>,
     /// The child execution that has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<ExecutionId>,
@@ -28,7 +31,34 @@ pub struct Arrived {
 impl Arrived {
     /// The end of a child execution.
     pub fn child(id: ExecutionId) -> Arrived {
-        Arrived { number: 0, name: None, waitpoint: None, source: None, child: Some(id) }
+        Arrived { number: 0, name: None, waitpoint: None, source: None, principal: None, child: Some(id) }
+    }
+
+    /// Who counts as its sender.
+    pub fn sender(&self) -> Sender<'_> {
+        Sender { principal: self.principal.as_deref(), source: self.source.as_deref() }
+    }
+}
+
+/// Who sends a signal: what is known of it, and what it says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sender<'a> {
+    pub principal: Option<&'a str>,
+    pub source: Option<&'a str>,
+}
+
+impl<'a> Sender<'a> {
+    /// The one name it counts under. What somebody says of itself counts only where nobody knows better: otherwise one
+    /// sender would count as many, under as many names as it likes.
+    pub fn name(self) -> Option<&'a str> {
+        self.principal.or(self.source)
+    }
+
+    /// Whether a name that was written down is its own. One who is known may have acted for others under its own name,
+    /// as in `deploys/ada`, and is still the same.
+    pub fn is(self, written: &str) -> bool {
+        let acts_for = |known: &str| written.strip_prefix(known).is_some_and(|rest| rest.starts_with('/'));
+        self.name() == Some(written) || self.principal.is_some_and(acts_for)
     }
 }
 
@@ -45,6 +75,14 @@ pub struct Signal {
     pub correlation: Option<Box<str>>,
     pub payload: Payload,
 }
+
+words!(
+    /// What let a signal in: the token of its waitpoint, whoever held it, or the access token of its sender.
+    Via {
+        Token = "token",
+        Access = "access",
+    }
+);
 
 words!(
     /// Why a signal was not taken.
@@ -82,5 +120,17 @@ impl Effect {
             Effect::Duplicate => "duplicate",
             Effect::Ignored(_) => "ignored",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_without_a_principal_reads_back() {
+        let kept: Arrived = serde_json::from_str(r#"{"number":1,"source":"ann"}"#).unwrap();
+        assert_eq!(kept.sender(), Sender { principal: None, source: Some("ann") });
+        assert_eq!(serde_json::to_string(&kept).unwrap(), r#"{"number":1,"source":"ann"}"#);
     }
 }

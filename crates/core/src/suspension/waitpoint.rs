@@ -111,6 +111,9 @@ pub struct Waitpoint {
     /// The step that opened it: opening it again gives the same one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepKey>,
+    /// How many signals have come with its token.
+    #[serde(default, skip_serializing_if = "crate::policy::is_default")]
+    pub token_signals: u32,
 }
 
 impl Waitpoint {

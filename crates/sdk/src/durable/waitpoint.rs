@@ -104,7 +104,8 @@ impl WaitpointBuilder<'_> {
         self.put(|new| new.digest = Some(Digest::of(action)))
     }
 
-    /// Only signals of these sources are taken.
+    /// Only signals of these sources are taken. Who signals through a server with an access token counts under the name
+    /// of that token, whatever source it gives; the same holds for the requester and for distinct sources.
     pub fn approvers<'n>(self, names: impl IntoIterator<Item = &'n str>) -> Self {
         self.put(|new| new.approvers.extend(names.into_iter().map(Into::into)))
     }
@@ -151,7 +152,7 @@ impl OpenWaitpoint {
             None => Ok(self
                 .ctx
                 .fabric()
-                .issue_token(self.id)
+                .issue_token_as(self.id, "worker", "its handler asks again")
                 .await
                 .map(|it| it.token)
                 .map_err(|error| TaskFailure::fatal(&error).code(error.code()))?),

@@ -93,7 +93,9 @@ calls! {
     ) -> Result<EdgePage, Failure>;
 
     async fn open_waitpoint(&self, command: OpenWaitpoint) -> Result<OpenedWaitpoint, Failure>;
-    async fn issue_token(&self, waitpoint: WaitpointId) -> Result<OpenedWaitpoint, Failure>;
+    async fn issue_token(
+        &self, waitpoint: WaitpointId, actor: &str, cause: &str,
+    ) -> Result<OpenedWaitpoint, Failure>;
     async fn signal(&self, signal: SendSignal) -> Result<Signalled, Failure>;
     async fn waitpoints(&self, ask: WaitpointPageAsk) -> Result<WaitpointPage, Failure>;
     async fn signals(&self, id: ExecutionId, after: u32, limit: usize) -> Result<Vec<Signal>, Failure>;

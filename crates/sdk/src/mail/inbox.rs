@@ -30,12 +30,25 @@ impl Fabric {
         WaitpointList { fabric: self.clone(), filter, order, after: None, limit }
     }
 
-    /// The token of an open waitpoint. It is made, not read: tokens are stored nowhere.
+    /// The token of an open waitpoint. It is made, not read: tokens are stored nowhere. That it was made is an event.
     ///
     /// # Errors
     /// `not_found` if there is no such waitpoint, or it is closed.
     pub async fn issue_token(&self, waitpoint: WaitpointId) -> Result<OpenedWaitpoint, Error> {
-        self.retried(|| self.link().issue_token(waitpoint)).await
+        self.issue_token_as(waitpoint, "sdk", "").await
+    }
+
+    /// The same, in the name of somebody.
+    ///
+    /// # Errors
+    /// Those of [`issue_token`](Fabric::issue_token).
+    pub async fn issue_token_as(
+        &self,
+        waitpoint: WaitpointId,
+        actor: &str,
+        cause: &str,
+    ) -> Result<OpenedWaitpoint, Error> {
+        self.retried(|| self.link().issue_token(waitpoint, actor, cause)).await
     }
 }
 

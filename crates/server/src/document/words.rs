@@ -133,7 +133,7 @@ pub(super) fn said(place: &str, word: &str) -> Option<Said> {
         ("Claiming" | "Registration", "name") | (_, "worker") => name(128, r"\s"),
         ("StepDoc", "name") => name(128, ""),
         ("TokenRequest", "name") => {
-            let pattern = format!(r"^[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*$");
+            let pattern = format!(r"^[^/{CONTROL}]*[^/\s{CONTROL}][^/{CONTROL}]*$");
             json!({ "minLength": 1, "maxLength": 128, "pattern": pattern })
         }
         ("SignalRequest" | "WaitpointRequest" | "NodeRequest" | "/v1/waitpoints", "name") => {
@@ -154,6 +154,7 @@ pub(super) fn said(place: &str, word: &str) -> Option<Said> {
         ("/v1/events" | "/v1/executions/{id}/events" | "/v1/executions/{id}/stream", "limit") => {
             json!({ "maximum": 10_000 })
         }
+        ("/v1/executions/{id}/signals", "limit") => json!({ "minimum": 1, "maximum": 1_000 }),
         (_, "limit") => json!({ "minimum": 1, "maximum": 10_000 }),
         (_, "order") => json!({ "enum": ["newest_first", "oldest_first"] }),
         (_, "direction") => json!({ "enum": ["in", "out"] }),

@@ -183,9 +183,10 @@ async fn page(
 ) -> Result<Response, Refusal> {
     let mut events = Vec::new();
     let mut waited = patience.is_zero();
+    let mut looks = app.config.event_looks_max;
     while events.len() < limit {
-        let item = match subscription.next_now().await {
-            None if events.is_empty() && !waited => {
+        let item = match subscription.next_within(&mut looks).await {
+            None if events.is_empty() && !waited && looks > 0 => {
                 waited = true;
                 match app.wait_for(patience, subscription.next()).await {
                     Some(item) => item,

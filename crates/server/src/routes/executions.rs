@@ -14,6 +14,7 @@ use ff_core::{Execution, ExecutionId, Payload, PublicState};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::veil::shown;
 use super::{page_limit, wait};
 use crate::access::{Caller, May};
 use crate::answer::{Problems, Refusal, Wants};
@@ -150,7 +151,7 @@ pub async fn list(
             executions: page.executions.iter().map(ExecutionDoc::from).collect(),
             next_cursor: page.next.map(|id| id.to_string()),
         },
-        || record::Executions { executions: page.executions.clone(), next: page.next },
+        || record::Executions { executions: shown(&caller, &page.executions), next: page.next },
     ))
 }
 
@@ -218,7 +219,7 @@ pub async fn get(
     let execution = app.execution(&caller, id).await?;
     Ok(wants.answer(
         || ExecutionDoc::from(&*execution),
-        || record::ExecutionRecord { execution: execution.clone() },
+        || record::ExecutionRecord { execution: shown(&caller, &execution) },
     ))
 }
 
@@ -282,7 +283,7 @@ pub async fn result(
     Ok(wants.answer(
         || result_document(&execution, result.as_ref()),
         || {
-            let execution = execution.end().is_some().then(|| execution.clone());
+            let execution = execution.end().is_some().then(|| shown(&caller, &execution));
             record::Ended { execution, result: result.clone() }
         },
     ))

@@ -22,6 +22,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::executions::{Waiting, order, scan_max};
+use super::veil::shown;
 use super::{page_limit, wait};
 use crate::access::{Caller, May};
 use crate::answer::{Problems, Refusal, Wants, odd_reply};
@@ -141,7 +142,7 @@ pub async fn list(
             flows: page.flows.iter().map(FlowDoc::from).collect(),
             next_cursor: page.next.map(|id| id.to_string()),
         },
-        || record::Flows { flows: page.flows.clone(), next: page.next },
+        || record::Flows { flows: shown(&caller, &page.flows), next: page.next },
     ))
 }
 
@@ -160,7 +161,7 @@ pub async fn get(
     caller.may(May::Read)?;
     let flow = waited_for(&app, &caller, id, &waiting).await?;
     let ended = flow.live.end.is_some();
-    Ok(wants.answer(|| FlowDoc::from(&*flow), || record::FlowRecord { flow: flow.clone(), ended }))
+    Ok(wants.answer(|| FlowDoc::from(&*flow), || record::FlowRecord { flow: shown(&caller, &flow), ended }))
 }
 
 /// A flow, after its end if that comes in time.
@@ -211,7 +212,11 @@ pub async fn members(
             members: found.members.iter().map(|it| MemberDoc::from(&**it)).collect(),
             next_after: found.next,
         },
-        || record::FlowMembers { flow: found.flow.clone(), members: found.members.clone(), next: found.next },
+        || record::FlowMembers {
+            flow: shown(&caller, &found.flow),
+            members: shown(&caller, &found.members),
+            next: found.next,
+        },
     ))
 }
 
@@ -247,8 +252,8 @@ pub async fn graph(
             more: graph.more,
         },
         || record::FlowGraph {
-            flow: graph.flow.clone(),
-            members: graph.members.clone(),
+            flow: shown(&caller, &graph.flow),
+            members: shown(&caller, &graph.members),
             edges: graph.edges.clone(),
             more: graph.more,
         },

@@ -28,6 +28,8 @@ fn is_seen(caller: &Caller, letter: &DeadLetter) -> bool {
 fn shown(caller: &Caller, mut letter: DeadLetter) -> DeadLetter {
     if !caller.sees_payloads() {
         letter.posted.input = hidden();
+        // Whatever the application wrote there may be in it.
+        letter.posted.options = None;
     }
     letter
 }

@@ -22,6 +22,7 @@ mod streams;
 mod submit;
 mod tasks;
 mod tokens;
+mod veil;
 mod webhooks;
 mod workers;
 
@@ -33,7 +34,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -57,6 +58,9 @@ use crate::{document, trace};
 
 /// How many items a page has at most.
 const PAGE_MAX: u32 = 10_000;
+
+/// What a browser says of the site that a request comes from.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Answers below this size are not worth compressing.
 const COMPRESS_ABOVE: u64 = 1_024;
@@ -216,20 +220,22 @@ fn around(
     let seen = Seen::note(&app, &mut request);
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|it| it.0.ip());
     let span = seen.span.clone();
-    let answering: Pin<Box<dyn Future<Output = Response> + Send>> =
-        match check_origin(&app, &request).and_then(|()| asked::check(&request)) {
-            Err(problem) => Box::pin(std::future::ready(Refusal(problem).into_response())),
-            Ok(()) if app.rates.is_limited() => {
-                let app = app.clone();
-                Box::pin(async move {
-                    match Box::pin(check_rate(&app, request.headers(), peer)).await {
-                        Ok(()) => next.run(request).instrument(span).await,
-                        Err(problem) => Refusal(problem).into_response(),
-                    }
-                })
+    let fits = check_origin(&app, &request).and_then(|()| asked::check(&request));
+    let answering: Pin<Box<dyn Future<Output = Response> + Send>> = if app.rates.is_limited() {
+        let app = app.clone();
+        Box::pin(async move {
+            // What does not fit counts as well.
+            match Box::pin(check_rate(&app, request.headers(), peer)).await.and(fits) {
+                Ok(()) => next.run(request).instrument(span).await,
+                Err(problem) => Refusal(problem).into_response(),
             }
+        })
+    } else {
+        match fits {
             Ok(()) => Box::pin(next.run(request).instrument(span)),
-        };
+            Err(problem) => Box::pin(std::future::ready(Refusal(problem).into_response())),
+        }
+    };
     async move {
         let mut response = answering.await;
         seen.tell(&app, &mut response);
@@ -250,7 +256,7 @@ struct Seen {
 
 impl Seen {
     fn note(app: &App, request: &mut Request) -> Box<Seen> {
-        let id = request_id(app, request);
+        let id = app.request_ids.of(request.headers());
         request.headers_mut().insert("x-request-id", id.clone());
         let (method, path) = (request.method().clone(), masked(request.uri().path()).into_owned());
         let route = request.extensions().get::<MatchedPath>().map(|it| it.as_str().to_owned());
@@ -286,7 +292,7 @@ async fn check_rate(app: &App, headers: &HeaderMap, peer: Option<IpAddr>) -> Res
         Ok(Some(secret)) => app.engine.token_of(secret).await.ok().flatten(),
         _ => None,
     };
-    app.rates.check(&token.map_or(Sender::Address(peer), |token| Sender::Token(token.hash)))
+    app.rates.check(&token.map_or(Sender::at(peer), |token| Sender::Token(token.hash)))
 }
 
 /// Whether it is the page on which a person decides, which has a token in its path.
@@ -306,21 +312,9 @@ pub fn masked(path: &str) -> Cow<'_, str> {
     path.split('/').map(|part| if is_secret(part) { "…" } else { part }).collect::<Vec<_>>().join("/").into()
 }
 
-/// The caller's id for the request if it is fit to be written down, or a new one.
-fn request_id(app: &App, request: &Request) -> HeaderValue {
-    let fits = |value: &&HeaderValue| {
-        (1..=64).contains(&value.len())
-            && value.as_bytes().iter().all(|it| it.is_ascii_alphanumeric() || *it == b'-' || *it == b'_')
-    };
-    let given = request.headers().get("x-request-id").filter(fits).cloned();
-    given.unwrap_or_else(|| {
-        HeaderValue::from_str(&format!("{:016x}", app.engine.random()))
-            .unwrap_or(HeaderValue::from_static("none"))
-    })
-}
-
 /// A page of another site must not act on a server that trusts everybody on its machine: neither under a name of its
-/// own that leads here, nor from its own address. The page on which a person decides needs no such care: only its token
+/// own that leads here, nor from its own address. Browsers do not name the origin of everything they fetch, but they say
+/// whether it is another one. The page on which a person decides needs no such care: only its token
 /// lets anybody do anything, and a browser that is told to keep that to itself does not say where its form comes from.
 fn check_origin(app: &App, request: &Request) -> Result<(), Problem> {
     let headers = request.headers();
@@ -330,12 +324,15 @@ fn check_origin(app: &App, request: &Request) -> Result<(), Problem> {
     if !app.config.authentication && !is_loopback_name(host) {
         return refused("a server without authentication answers to localhost and loopback addresses only");
     }
-    match text(header::ORIGIN) {
-        Some(_) if is_page(request.uri().path()) => Ok(()),
-        Some(origin) if origin.split_once("://").map(|(_, rest)| rest) != Some(host) => {
-            refused("requests that a page of another site makes are not answered")
-        }
-        _ => Ok(()),
+    if is_page(request.uri().path()) {
+        return Ok(());
+    }
+    let elsewhere = |origin: &str| origin.split_once("://").map(|(_, rest)| rest) != Some(host);
+    let foreign = text(header::ORIGIN).is_some_and(elsewhere)
+        || text(SEC_FETCH_SITE).is_some_and(|site| matches!(site, "cross-site" | "same-site"));
+    match foreign {
+        true => refused("requests that a page of another site makes are not answered"),
+        false => Ok(()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use ff_api::fields::{id, word};
+use ff_api::fields::{Why, id, word};
 use ff_api::mail::{
     OpenedDoc, SignalDoc, SignalPage, SignalRequest, SignalledDoc, WaitpointDoc, WaitpointPage,
 };
@@ -35,6 +35,9 @@ use crate::body::{Body, Path, Query};
 /// How waitpoint tokens begin; access tokens begin otherwise.
 const WAITPOINT_TOKEN: &str = "v1.";
 
+/// How many signals a page has at most.
+const SIGNALS_MAX: usize = 1_000;
+
 /// Send a signal to an execution, by its name.
 #[utoipa::path(
     post, path = "/v1/executions/{id}/signal", tag = "signals", request_body = SignalRequest,
@@ -63,7 +66,27 @@ fn by_caller(caller: &Caller, mut it: SignalRequest, to: To) -> Result<SendSigna
         return Err(Problem::invalid("token", "is for signals to waitpoints").into());
     }
     it.source = Some(caller.actor(it.source.as_deref()));
-    Ok(it.command(to)?)
+    Ok(known(caller, it.command(to)?))
+}
+
+/// A signal whose sender is known by its access token, if it has one.
+fn known(caller: &Caller, signal: SendSignal) -> SendSignal {
+    SendSignal { principal: caller.principal().map(Into::into), ..signal }
+}
+
+/// A signal with the token of its waitpoint. That is all it needs; who shows an access token beside it is known by that.
+async fn by_token(
+    app: &Shared,
+    headers: &HeaderMap,
+    mut it: SignalRequest,
+    to: To,
+) -> Result<SendSignal, Refusal> {
+    if bearer(headers)?.is_none_or(|it| it.starts_with(WAITPOINT_TOKEN)) {
+        return Ok(it.command(to)?);
+    }
+    let caller = caller(app, headers).await?;
+    it.source = Some(caller.actor(it.source.as_deref()));
+    Ok(known(&caller, it.command(to)?))
 }
 
 async fn deliver(app: &Shared, wants: Wants, signal: SendSignal) -> Result<Response, Refusal> {
@@ -95,7 +118,7 @@ pub async fn signal_waitpoint(
         if !matches!(&to, To::Token(token) if token.waitpoint == waitpoint) {
             return Err(Problem::from(&Rejection::TokenRefused).into());
         }
-        let signal = it.command(to)?;
+        let signal = by_token(&app, &headers, it, to).await?;
         return deliver(&app, wants, signal).await;
     }
     let caller = caller(&app, &headers).await?;
@@ -235,7 +258,8 @@ pub async fn waitpoint(
 /// Make the token of an open waitpoint, to be handed to whoever shall decide. Workers may, too: theirs is the execution
 /// that waits.
 #[utoipa::path(
-    post, path = "/v1/waitpoints/{id}/token", tag = "signals", params(("id" = String, Path)),
+    post, path = "/v1/waitpoints/{id}/token", tag = "signals", request_body = Why,
+    params(("id" = String, Path)),
     responses((status = 200, description = "The token", body = OpenedDoc), Problems)
 )]
 pub async fn issue_token(
@@ -243,11 +267,13 @@ pub async fn issue_token(
     caller: Caller,
     wants: Wants,
     Path(waitpoint): Path<String>,
+    Body(it): Body<Why>,
 ) -> Result<Response, Refusal> {
     caller.may(May::Operate).or_else(|_| caller.may(May::Work))?;
     let waitpoint: WaitpointId = id("waitpoint", &waitpoint)?;
     app.check_execution(&caller, waitpoint.execution).await?;
-    let opened = app.engine.issue_token(waitpoint).await?;
+    let actor = caller.actor(it.actor.as_deref());
+    let opened = app.engine.issue_token(waitpoint, &actor, it.cause.as_deref().unwrap_or_default()).await?;
     let (expires_at, token) = (opened.expires_at, opened.token.reveal().to_owned());
     Ok(wants.answer(
         || OpenedDoc { waitpoint, expires_at: expires_at.map(Time), token: token.clone() },
@@ -264,6 +290,14 @@ pub struct Arrived {
     pub limit: Option<u32>,
 }
 
+/// How many signals a page has: each may be large, and all are held at once.
+fn signals_limit(limit: Option<u32>) -> Result<usize, Refusal> {
+    match page_limit(limit)? {
+        limit @ ..=SIGNALS_MAX => Ok(limit),
+        limit => Err(Problem::invalid("limit", format!("is {limit}; allowed are 1 to {SIGNALS_MAX}")).into()),
+    }
+}
+
 /// List the signals that an execution has kept.
 #[utoipa::path(
     get, path = "/v1/executions/{id}/signals", tag = "signals", params(("id" = uuid::Uuid, Path), Arrived),
@@ -278,7 +312,7 @@ pub async fn list_of_execution(
 ) -> Result<Response, Refusal> {
     caller.may(May::Read)?;
     app.check_execution(&caller, id).await?;
-    let limit = page_limit(it.limit)?;
+    let limit = signals_limit(it.limit)?;
     let mut signals = app.engine.signals(id, it.after.unwrap_or(0), limit).await?;
     if !caller.sees_payloads() {
         signals.iter_mut().for_each(|signal| signal.payload = hidden());

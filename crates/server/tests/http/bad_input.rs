@@ -108,3 +108,21 @@ async fn bodies_that_are_too_large_too_deep_or_no_json_are_refused() {
     assert_eq!(chunked.status, 413);
     assert_eq!(stand.get("/v1/executions/count").await.good()["count"], 0);
 }
+
+#[tokio::test]
+async fn a_page_of_events_looks_at_so_many_and_says_where_to_go_on() {
+    let stand = Stand::with(ff_server::Config { event_looks_max: 1, ..Default::default() }).await;
+    let many: Vec<_> = (0..600).map(|_| json!({ "kind": "a" })).collect();
+    stand.post("/v1/executions", json!({ "executions": many })).await.good();
+    let mut cursors = Vec::new();
+    let mut ask = "start=beginning".to_owned();
+    for _ in 0..3 {
+        let page = stand.get(&format!("/v1/events?{ask}&family=lease")).await.good();
+        assert_eq!(page["events"], json!([]));
+        let cursor = page["next_cursor"].as_str().unwrap().to_owned();
+        ask = format!("cursor={cursor}");
+        cursors.push(cursor);
+    }
+    assert_ne!(cursors[0], cursors[1], "a page read on where the one before had stopped");
+    assert_eq!(cursors[1], cursors[2], "there is no more");
+}

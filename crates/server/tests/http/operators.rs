@@ -145,6 +145,31 @@ async fn a_server_without_its_store_lives_and_is_not_ready_until_it_is_back() {
 }
 
 #[tokio::test]
+async fn problems_tell_nothing_of_what_is_inside() {
+    let stand = Stand::new().await;
+    let id = stand.submit(serde_json::json!({ "kind": "a" })).await;
+    stand.store.faults().start_outage();
+    let paths = [
+        "/readyz",
+        "/v1/executions",
+        &format!("/v1/executions/{id}"),
+        "/v1/executions/count?error_text=x",
+        "/v1/flows",
+        "/v1/waitpoints",
+        "/v1/dead-letters",
+        "/v1/events?start=beginning",
+    ];
+    for path in paths {
+        let answer = stand.get(path).await;
+        assert_eq!(answer.problem(), (503, "unavailable".into()), "{path}");
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        // What the memory store says of its outage.
+        assert!(!text.contains("out of reach"), "{path}: {text}");
+    }
+    stand.store.faults().end_outage();
+}
+
+#[tokio::test]
 async fn nobody_waits_longer_than_the_server_allows() {
     let stand =
         Stand::with(Config { wait_max: std::time::Duration::from_millis(20), ..Config::default() }).await;

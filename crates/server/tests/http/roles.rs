@@ -322,6 +322,26 @@ async fn payloads_are_hidden_from_viewers_unless_their_token_says_otherwise() {
             }
         }
     }
+    let records = [
+        (format!("/v1/executions/{id}"), "/execution/spec/digest"),
+        ("/v1/executions".to_owned(), "/executions/0/spec/digest"),
+        (format!("/v1/executions/{id}/result"), "/execution/spec/digest"),
+        (format!("/v1/flows/{flow}"), "/flow/spec/digest"),
+        ("/v1/flows".to_owned(), "/flows/0/spec/digest"),
+        (format!("/v1/flows/{flow}/members"), "/flow/spec/digest"),
+        (format!("/v1/flows/{flow}/members"), "/members/0/spec/digest"),
+        (format!("/v1/flows/{flow}/graph"), "/flow/spec/digest"),
+        (format!("/v1/flows/{flow}/graph"), "/members/0/spec/digest"),
+    ];
+    for (path, place) in records {
+        for (bearer, hidden) in [(&viewer, true), (&seer, false), (&admin, false)] {
+            let headers =
+                [("authorization", bearer.as_str()), ("accept", "application/vnd.flowfabric.record+json")];
+            let record = stand.send("GET", &path, None, &headers).await.good();
+            let digest = record.pointer(place).unwrap_or_else(|| panic!("{path} {place}: {record}"));
+            assert_eq!(*digest == 0, hidden, "{path} {place}");
+        }
+    }
     for path in [format!("/v1/executions/{id}"), "/v1/events?start=beginning&limit=1000".to_owned()] {
         let answer = stand.send("GET", &path, None, &[("authorization", &viewer)]).await;
         assert!(!String::from_utf8_lossy(&answer.body).contains("secret"), "{path}");
@@ -355,4 +375,33 @@ async fn pages_of_other_sites_get_no_answer() {
     assert!(elsewhere.head.to_lowercase().contains("x-request-id: "), "{}", elsewhere.head);
     let from = send(&[("host", "localhost:7400"), ("origin", "http://evil.example")]).await;
     assert_eq!(from.problem(), (403, "other_site".into()));
+}
+
+#[tokio::test]
+async fn what_a_browser_fetches_for_another_site_gets_no_answer_without_an_origin_either() {
+    let stand = Stand::new().await;
+    let get = async |path: &str, site: &str| stand.send("GET", path, None, &[("sec-fetch-site", site)]).await;
+    for site in ["cross-site", "same-site"] {
+        assert_eq!(get("/v1/executions", site).await.problem(), (403, "other_site".into()), "{site}");
+        let page = get("/w/v1.1.x.y", site).await;
+        assert!(
+            !String::from_utf8_lossy(&page.body).contains("other_site"),
+            "links lead to the page: {site}"
+        );
+    }
+    for site in ["same-origin", "none"] {
+        assert_eq!(get("/v1/executions", site).await.status, 200, "{site}");
+    }
+}
+
+#[tokio::test]
+async fn what_comes_from_another_site_counts_for_its_sender() {
+    let stand = Stand::with(ff_server::Config { requests_per_second: 1, ..Default::default() }).await;
+    let mut told = Vec::new();
+    for _ in 0..30 {
+        let headers = [("origin", "http://evil.example")];
+        told.push(stand.send("GET", "/v1/executions", None, &headers).await.problem().1);
+    }
+    assert_eq!(told[0], "other_site");
+    assert!(told.iter().filter(|it| *it == "rate_limited").count() > 10, "{told:?}");
 }

@@ -92,8 +92,58 @@ async fn workers_make_the_token_of_their_waitpoints_again_and_of_no_others() {
     let open = json!({ "lease": claimed["tasks"][0]["lease"], "waitpoint": { "name": "approved" } });
     let opened = send(&worker, "/v1/tasks/waitpoint", open).await.good();
     let path = format!("/v1/waitpoints/{}/token", opened["waitpoint"].as_str().unwrap());
-    let again = send(&worker, &path, json!({})).await.good();
+    let again = send(&worker, &path, json!({ "actor": "ann", "cause": "the mail was lost" })).await.good();
     assert_eq!(again["token"], opened["token"]);
+    let events = "/v1/events?start=beginning&family=signal&namespace=ours";
+    let told = stand.send("GET", events, None, &[("authorization", &admin)]).await.good();
+    let last = told["events"].as_array().unwrap().last().unwrap();
+    assert_eq!((&last["event"], &last["fact"]["waitpoint"]), (&json!("waitpoint_token_issued"), &json!(1)));
+    assert_eq!(last["fact"]["by"], json!({ "actor": "worker-token/ann", "cause": "the mail was lost" }));
     assert_eq!(send(&other, &path, json!({})).await.problem(), (404, "not_found".into()));
     assert_eq!(send(&viewer, &path, json!({})).await.problem(), (403, "forbidden".into()));
+}
+
+#[tokio::test]
+async fn one_token_neither_approves_twice_nor_its_own_request() {
+    let stand = Stand::guarded().await;
+    let [admin, operator] =
+        [stand.token(Role::Admin, &[]).await, stand.token(Role::Operator, &[]).await].map(bearing);
+    let send = async |bearer: &str, path: &str, body: Value| {
+        stand.send("POST", path, Some(body), &[("authorization", bearer)]).await
+    };
+    send(&admin, "/v1/executions", json!({ "kind": "deploy" })).await.good();
+    let registered = send(&admin, "/v1/workers", json!({ "name": "w" })).await.good();
+    let claim = format!("/v1/workers/{}/claim", registered["id"].as_str().unwrap());
+    let claimed = send(&admin, &claim, json!({ "name": "w", "wait_ms": 5_000 })).await.good();
+    let open = async |waitpoint: Value| {
+        let open = json!({ "lease": claimed["tasks"][0]["lease"], "waitpoint": waitpoint });
+        let opened = send(&admin, "/v1/tasks/waitpoint", open).await.good();
+        (format!("/v1/waitpoints/{}/signal", opened["waitpoint"].as_str().unwrap()), opened["token"].clone())
+    };
+    let (board, token) = open(json!({ "name": "board", "distinct_sources": true })).await;
+    let (release, _) = open(json!({ "name": "release", "requester": "operator-token" })).await;
+    for (bearer, path, body, then) in [
+        (&admin, &board, json!({ "source": "ann" }), json!("buffered")),
+        (&admin, &board, json!({ "source": "bob" }), json!("same_source")),
+        (&admin, &board, json!({ "source": "bob", "token": token }), json!("same_source")),
+        (&operator, &board, json!({ "source": "ann" }), json!("buffered")),
+        (&operator, &release, json!({}), json!("own_request")),
+        (&operator, &release, json!({ "source": "x" }), json!("own_request")),
+        (&admin, &release, json!({ "source": "x" }), json!("buffered")),
+    ] {
+        let told = send(bearer, path, body).await.good();
+        assert!(told["effect"] == then || told["why"] == then, "{told} instead of {then}");
+    }
+    let events = "/v1/events?start=beginning&family=signal";
+    let told = stand.send("GET", events, None, &[("authorization", &admin)]).await.good();
+    let first =
+        told["events"].as_array().unwrap().iter().find(|it| it["event"] == "signal_received").unwrap();
+    let fact = &first["fact"];
+    assert_eq!((&fact["principal"], &fact["via"]), (&json!("admin-token"), &json!("access")));
+    let wrong = send("Bearer ffk_wrong", &board, json!({ "token": token })).await;
+    assert_eq!(wrong.problem(), (401, "unauthorized".into()), "what is shown is looked at");
+}
+
+fn bearing(secret: String) -> String {
+    format!("Bearer {secret}")
 }

@@ -94,7 +94,7 @@ fn check_attempts(mirror: &Mirror, it: &Execution) -> Check {
 pub fn check_step(before: &Execution, after: &Execution, changes: &Changes) -> Check {
     let id = after.id;
     let own = || changes.events.iter().filter(|event| event.execution == Some(id));
-    if own().any(|event| matches!(event.fact, Fact::Removed)) {
+    if own().any(|event| matches!(event.fact, Fact::Removed { .. })) {
         // The id was used again after it had been removed.
         return Ok(());
     }

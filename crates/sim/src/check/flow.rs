@@ -59,7 +59,7 @@ pub fn check_flow(mirror: &Mirror, history: &History, id: FlowId) -> Check {
 pub fn check_step(before: &Execution, after: &Execution, changes: &Changes) -> Check {
     let (Some(old), Some(new)) = (before.node(), after.node()) else { return Ok(()) };
     let id = after.id;
-    let removed = |event: &Event| event.execution == Some(id) && matches!(event.fact, Fact::Removed);
+    let removed = |event: &Event| event.execution == Some(id) && matches!(event.fact, Fact::Removed { .. });
     if changes.events.iter().any(removed) {
         return Ok(());
     }

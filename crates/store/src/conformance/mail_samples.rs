@@ -49,7 +49,7 @@ pub fn suspensions() -> Vec<Suspension> {
 
 /// A mailbox in which everything that can be there is there.
 pub fn mailbox() -> Mailbox {
-    let arrived = |number| Arrived { number, name: None, waitpoint: None, source: None, child: None };
+    let arrived = |number| Arrived { number, child: None, ..Arrived::child(other(1)) };
     Mailbox {
         waitpoints: vec![
             waitpoint(2, None),
@@ -60,6 +60,7 @@ pub fn mailbox() -> Mailbox {
                 requester: Some(odd()),
                 distinct_sources: true,
                 step: Some(step_key("open", 1)),
+                token_signals: 7,
                 ..waitpoint(3, Some("approve/漢'\""))
             },
         ],
@@ -73,6 +74,7 @@ pub fn mailbox() -> Mailbox {
                 name: Some("go".parse().expect("samples have good names")),
                 waitpoint: Some(3),
                 source: Some(odd()),
+                principal: Some(odd()),
                 ..arrived(2)
             },
             Arrived { child: Some(other(2)), ..arrived(0) },
@@ -99,6 +101,7 @@ pub fn waitpoint(number: u32, name: Option<&str>) -> Waitpoint {
         requester: None,
         distinct_sources: false,
         step: None,
+        token_signals: 0,
     }
 }
 

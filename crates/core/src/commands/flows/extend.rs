@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::child::{self, NewChild};
+use super::member;
 use super::names;
 use super::order::make_room;
 use crate::Ms;
@@ -305,12 +306,7 @@ fn check_ends(
 ) -> Result<(), Stop> {
     let EdgeKey { upstream, downstream } = edge.key();
     for id in [upstream, downstream] {
-        let Some(execution) = ws.execution(id)? else {
-            return Err(Rejection::NotFound { what: "node".into(), id: id.to_string() }.into());
-        };
-        if execution.flow() != Some(flow.id) {
-            return Err(Rejection::OtherFlow { execution: id, flow: flow.id }.into());
-        }
+        member(ws, flow, "node", id)?;
     }
     if ws.edge(edge.key())?.is_some() {
         return Err(Rejection::DuplicateEdge { upstream, downstream }.into());

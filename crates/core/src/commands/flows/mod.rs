@@ -35,8 +35,30 @@ pub(super) use group::{admit, withdraw, withdraw_loser};
 pub(super) use settle::settle;
 pub(super) use walk::{remove_members, walk_step, withdrawn};
 
+use std::sync::Arc;
+
+use crate::execution::Execution;
 use crate::flow::Flow;
+use crate::id::ExecutionId;
 use crate::rejection::Rejection;
+use crate::workspace::{Stop, Workspace};
+
+/// A member of a flow. What is in another namespace is not there for it: whoever may change a flow learns nothing of the
+/// executions of others.
+fn member<'w>(
+    ws: &'w Workspace,
+    flow: &Flow,
+    what: &'static str,
+    id: ExecutionId,
+) -> Result<&'w Arc<Execution>, Stop> {
+    match ws.execution(id)? {
+        Some(it) if it.flow() == Some(flow.id) => Ok(it),
+        Some(it) if it.spec.namespace == flow.spec.namespace => {
+            Err(Rejection::OtherFlow { execution: id, flow: flow.id }.into())
+        }
+        _ => Err(Rejection::NotFound { what: what.into(), id: id.to_string() }.into()),
+    }
+}
 
 /// Whether a flow takes nodes and edges from outside.
 fn check_takes(flow: &Flow) -> Result<(), Rejection> {

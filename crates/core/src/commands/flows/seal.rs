@@ -2,7 +2,7 @@
 
 use super::settle::settle;
 use super::walk::walk_step;
-use super::{check_lives, check_revision};
+use super::{check_lives, check_revision, member};
 use crate::Ms;
 use crate::commands::Decision;
 use crate::event::{By, Fact};
@@ -61,10 +61,7 @@ impl Seal {
     }
 
     fn seal_node(&self, ws: &mut Workspace, now: Ms, mut flow: Flow, id: ExecutionId) -> Result<(), Stop> {
-        let mut execution = (**ws.require(id)?).clone();
-        if execution.flow() != Some(flow.id) {
-            return Err(Rejection::OtherFlow { execution: id, flow: flow.id }.into());
-        }
+        let mut execution = (**member(ws, &flow, "execution", id)?).clone();
         let Some(node) = execution.live.node.as_deref_mut().filter(|node| node.open) else { return Ok(()) };
         check_lives(&flow)?;
         check_revision(&flow, self.expected_revision)?;

@@ -1,6 +1,6 @@
 //! Set the policy of an edge group, before it has its first edge.
 
-use super::{check_revision, check_takes};
+use super::{check_revision, check_takes, member};
 use crate::Ms;
 use crate::commands::{Decision, check_by};
 use crate::event::{By, Fact};
@@ -31,8 +31,8 @@ impl SetGroupPolicy {
 
     pub(in crate::commands) fn decide(&self, ws: &mut Workspace, now: Ms) -> Decision {
         let mut flow = (**ws.require_flow(self.flow)?).clone();
-        let mut execution = (**ws.require(self.node)?).clone();
-        let Some(node) = execution.live.node.as_deref_mut().filter(|_| ws_member(ws, self)) else {
+        let mut execution = (**member(ws, &flow, "execution", self.node)?).clone();
+        let Some(node) = execution.live.node.as_deref_mut() else {
             return Err(Rejection::OtherFlow { execution: self.node, flow: self.flow }.into());
         };
         if node.group.join == self.join {
@@ -57,8 +57,4 @@ impl SetGroupPolicy {
         ws.put_execution(execution, now);
         Ok(Reply::PolicySet { already: false })
     }
-}
-
-fn ws_member(ws: &Workspace, it: &SetGroupPolicy) -> bool {
-    ws.execution(it.node).ok().flatten().is_some_and(|node| node.flow() == Some(it.flow))
 }

@@ -183,7 +183,7 @@ fn remove_flow(ws: &mut Workspace, now: Ms, flow: &Flow, limit: usize) -> Result
         // What it started and has not been cancelled yet must not stay behind without it.
         while cancel_children(ws, now, *member)? {}
         if let Some(execution) = ws.execution(*member)?.cloned() {
-            ws.emit(&execution, now, Fact::Removed);
+            ws.emit(&execution, now, Fact::Removed { by: None });
             ws.purge_execution(*member);
         }
         removed += 1;

@@ -202,7 +202,7 @@ impl Model {
     fn fold(&mut self, event: &Event) {
         let Some(id) = event.execution else { return };
         *self.endings.entry(id).or_default() += u32::from(event.fact.ends());
-        if event.fact == crate::event::Fact::Removed {
+        if matches!(event.fact, crate::event::Fact::Removed { .. }) {
             self.endings.remove(&id);
         }
         match Folded::apply(self.folded.remove(&id), event) {

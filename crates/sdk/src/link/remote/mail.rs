@@ -28,8 +28,14 @@ impl Remote {
         self.change(call).await.map(opened)
     }
 
-    pub async fn issue_token(&self, waitpoint: WaitpointId) -> Result<OpenedWaitpoint, Failure> {
-        self.change(post(of_waitpoint(waitpoint, "token"), &Why::default())?).await.map(opened)
+    pub async fn issue_token(
+        &self,
+        waitpoint: WaitpointId,
+        actor: &str,
+        cause: &str,
+    ) -> Result<OpenedWaitpoint, Failure> {
+        let why = Why { actor: Some(actor.to_owned()), cause: Some(cause.to_owned()) };
+        self.change(post(of_waitpoint(waitpoint, "token"), &why)?).await.map(opened)
     }
 
     pub async fn signal(&self, signal: SendSignal) -> Result<Signalled, Failure> {

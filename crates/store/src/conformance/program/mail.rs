@@ -37,7 +37,8 @@ impl Program {
             22 => {
                 let execution = self.recent_execution(partition)?;
                 let number = 1 + self.dice.below(3) as u32;
-                commands::IssueToken { waitpoint: WaitpointId { execution, number } }.into()
+                let (actor, cause) = by();
+                commands::IssueToken { waitpoint: WaitpointId { execution, number }, actor, cause }.into()
             }
             _ => self.rotate_key(partition)?,
         })

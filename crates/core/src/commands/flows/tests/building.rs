@@ -49,12 +49,17 @@ fn later_edges_are_refused_where_the_graph_is_closed() {
     play.create_open("a b a>b open?");
     let other = play.bench.create();
     play.ids.insert("other".to_owned(), other);
+    let namespace = crate::name::Namespace::parse("theirs").unwrap();
+    let foreign = crate::commands::Create { namespace, ..play.bench.submission() };
+    play.ids.insert("foreign".to_owned(), foreign.id);
+    play.bench.ok(foreign);
     let cases = [
         ("a>b", "duplicate_edge"),
         ("open>b", "group_closed"),
         ("b>a", "group_closed"),
         ("other>open", "other_flow"),
         ("ghost>open", "not_found"),
+        ("foreign>open", "not_found"),
         ("open>open", "cycle"),
     ];
     for (text, code) in cases {
