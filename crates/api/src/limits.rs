@@ -51,7 +51,7 @@ mod schema {
             };
             let number = || ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).build();
             let mut object = ObjectBuilder::new().description(Some(
-                "Limits on what may be sent. Names end in their unit, or in what is counted.",
+                "Limits on what may be sent. Each name says what is counted, or in which unit.",
             ));
             for (name, _) in fields {
                 object = object.property(&name, number()).required(name);

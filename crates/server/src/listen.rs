@@ -214,7 +214,8 @@ fn serve<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 /// How many bytes the head of a request has, about.
 fn head_bytes<T>(request: &hyper::Request<T>) -> usize {
     let target = request.uri().path_and_query().map_or(0, |it| it.as_str().len());
-    target + request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>()
+    target
+        + request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>()
 }
 
 fn ended(peer: SocketAddr, end: Result<(), hyper::Error>) {
