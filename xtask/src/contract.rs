@@ -25,7 +25,20 @@ const ANYTHING: &[&str] = &[
 /// Requests of which the document can tell whether the server must take them.
 const EXACTLY: &[&str] = &["--phases=examples,coverage,fuzzing,stateful", "--max-examples=6"];
 
-/// In both: the same requests every time, and no more than a few minutes.
+/// Requests of callers who may do less. What they may not do is refused, so it says nothing whether a request is taken;
+/// that nothing breaks and every answer is a documented one holds for them, too.
+const LIMITED: &[&str] = &[
+    "--phases=coverage,fuzzing",
+    "--max-examples=3",
+    "--checks=not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
+    // Some operations refuse all that such a caller asks, which is as it should be.
+    "--warnings=off",
+];
+
+/// The roles of such callers. Each has a token that is limited to one namespace.
+const ROLES: [&str; 3] = ["viewer", "worker", "operator"];
+
+/// In all of them: the same requests every time, and no more than a few minutes.
 const ALWAYS: &[&str] = &[
     "--seed=7",
     "--workers=1",
@@ -54,20 +67,31 @@ fn checked() -> Result<bool, Error> {
     let mut good = true;
     for pass in [ANYTHING, EXACTLY] {
         let server = Server::start(&folder)?;
-        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemathesis");
-        let (config, document) = (here.join("schemathesis.toml"), format!("{}/openapi.json", server.url));
-        let token = format!("Authorization: Bearer {}", server.token);
-        let config = config.to_string_lossy();
-        let mut args = vec!["--config-file", &*config, "run", &document, "--header", &token];
-        args.extend(ALWAYS.iter().chain(pass));
-        let variables = [
-            ("SCHEMATHESIS_HOOKS", here.join("hooks.py").to_string_lossy().into_owned()),
-            ("FLOWFABRIC_CONTRACT_TOKEN", server.token_id.clone()),
-        ];
-        good &= run(&program, &args, &variables).success;
+        good &= called(&program, &server, &server.token, pass);
         good &= server.stop()?;
     }
+    let server = Server::start(&folder)?;
+    for role in ROLES {
+        println!("as {role} of one namespace");
+        good &= called(&program, &server, &server.limited(role)?, LIMITED);
+    }
+    good &= server.stop()?;
     Ok(good)
+}
+
+/// Whether a server answers the holder of a token as it should.
+fn called(program: &str, server: &Server, token: &str, pass: &[&str]) -> bool {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemathesis");
+    let (config, document) = (here.join("schemathesis.toml"), format!("{}/openapi.json", server.url));
+    let token = format!("Authorization: Bearer {token}");
+    let config = config.to_string_lossy();
+    let mut args = vec!["--config-file", &*config, "run", &document, "--header", &token];
+    args.extend(ALWAYS.iter().chain(pass));
+    let variables = [
+        ("SCHEMATHESIS_HOOKS", here.join("hooks.py").to_string_lossy().into_owned()),
+        ("FLOWFABRIC_CONTRACT_TOKEN", server.token_id.clone()),
+    ];
+    run(program, &args, &variables).success
 }
 
 fn failed(what: &str, error: &dyn std::fmt::Display) -> Error {
@@ -138,6 +162,21 @@ impl Server {
             ));
         };
         Ok(Server { process, url, token, token_id })
+    }
+
+    /// The secret of a new token of a role, good for one namespace.
+    fn limited(&self, role: &str) -> Result<String, Error> {
+        let program = target()?.join("debug/flowfabric");
+        let made = Command::new(&program)
+            .args(["--server", &self.url, "token", "create", role, "--role", role, "--namespace", "default"])
+            .env("FLOWFABRIC_TOKEN", &self.token)
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|error| failed(&program.display().to_string(), &error))?;
+        match String::from_utf8_lossy(&made.stdout).trim() {
+            "" => Err(Error::new(format!("no token of the role {role} could be made"))),
+            secret => Ok(secret.to_owned()),
+        }
     }
 
     /// Whether it was there to the end, and ended well.

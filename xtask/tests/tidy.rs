@@ -189,6 +189,39 @@ fn every_promise_names_a_test_that_exists() {
     check(problems);
 }
 
+/// Which status each rejection is answered with: the arms of one function name the kinds, those of another their codes.
+fn statuses_of_rejections() -> Vec<(String, String)> {
+    let arms = |file: &str, function: &str| -> Vec<(Vec<String>, String)> {
+        let source = read(file);
+        let body = source.split(function).nth(1).unwrap().split("\n}\n").next().unwrap().to_owned();
+        let arms = body.split(",\n").filter_map(|arm| arm.split_once(" => "));
+        let kinds = |pattern: &str| {
+            let kinds = pattern.split("Rejection::").skip(1);
+            kinds.map(|it| it.chars().take_while(char::is_ascii_alphanumeric).collect()).collect()
+        };
+        arms.map(|(pattern, value)| (kinds(pattern), value.trim_matches('"').to_owned())).collect()
+    };
+    let statuses = arms("crates/api/src/problem.rs", "fn status(rejection: &Rejection) -> u16");
+    let status_of = |kind: &String| {
+        let named = statuses.iter().find(|(kinds, _)| kinds.contains(kind));
+        named.or(statuses.last()).unwrap().1.clone()
+    };
+    let codes = arms("crates/core/src/rejection.rs", "fn code(&self)");
+    let codes = codes.into_iter().filter(|(kinds, _)| kinds.len() == 1);
+    codes.map(|(kinds, code)| (code, status_of(&kinds[0]))).collect()
+}
+
+#[test]
+fn every_code_of_the_rules_stands_beside_its_status() {
+    let text = read("docs/errors.md");
+    let all = statuses_of_rejections();
+    assert!(all.len() > 30, "the rejections are written in another way: {all:?}");
+    let missing = all.iter().map(|(code, status)| format!("| `{code}` | {status} |"));
+    check(
+        missing.filter(|row| !text.contains(row)).map(|row| format!("docs/errors.md has no {row}")).collect(),
+    );
+}
+
 #[test]
 fn every_code_is_explained() {
     let text = read("docs/errors.md");
@@ -214,8 +247,10 @@ fn every_code_is_explained() {
             let code = call.split_once(',').and_then(|(_, rest)| rest.trim_start().strip_prefix('"'));
             let Some(code) = code.and_then(|rest| rest.split('"').next()) else { continue };
             codes += 1;
-            if !text.contains(&format!("`{code}`")) {
-                problems.push(format!("docs/errors.md does not explain `{code}` of {}", path.display()));
+            let status: String = call.chars().take_while(char::is_ascii_digit).collect();
+            if !text.contains(&format!("| `{code}` | {status} |")) {
+                let file = path.display();
+                problems.push(format!("docs/errors.md does not explain `{code}`, {status}, of {file}"));
             }
         }
     }

@@ -15,6 +15,7 @@ pub mod fields;
 pub mod flow;
 pub mod inbox;
 pub mod lane;
+pub mod limits;
 pub mod mail;
 pub mod namespace;
 pub mod output;

@@ -387,10 +387,16 @@ impl Patience {
     }
 
     pub async fn pause(&mut self) {
-        // Callers that were turned away together do not come back together.
         let part = JITTER.next() as f64 / u64::MAX as f64;
-        tokio::time::sleep(self.pause.mul_f64(0.5 + part / 2.0)).await;
+        tokio::time::sleep(self.next_pause(part)).await;
+    }
+
+    /// How long to pause now; the next pause is longer. Callers that were turned away together do not come back
+    /// together: `part`, between 0 and 1, says where in the second half of the pause.
+    fn next_pause(&mut self, part: f64) -> Duration {
+        let pause = self.pause.mul_f64(0.5 + part / 2.0);
         self.pause = (self.pause * 2).min(PAUSE.1);
+        pause
     }
 }
 
@@ -400,4 +406,35 @@ pub(crate) fn not_found(id: ExecutionId) -> Error {
 
 pub(crate) fn odd_reply(reply: &Reply) -> Error {
     Error::Internal(format!("the engine gave an answer to another question: {reply:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_a_bound_and_begin_anew_once_something_moves() {
+        let mut patience = Patience::of(Duration::ZERO);
+        let pauses: Vec<u128> = (0..10).map(|_| patience.next_pause(1.0).as_millis()).collect();
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 500, 500, 500]);
+        patience.calm();
+        assert_eq!(patience.next_pause(1.0), PAUSE.0);
+        let (shortest, longest) = (patience.next_pause(0.0), patience.next_pause(1.0));
+        assert_eq!((shortest, longest), (PAUSE.0, PAUSE.0 * 4), "by chance a half of it, and never more");
+    }
+
+    #[test]
+    fn only_what_passes_is_repeated_and_only_for_so_long() {
+        let (patient, hasty) = (Patience::of(Duration::MAX), Patience::of(Duration::ZERO));
+        for passing in [
+            Failure::OutcomeUnknown,
+            Failure::Unavailable("away".into()),
+            Failure::Busy { waiting: 2, max: 1 },
+        ] {
+            assert!(patient.lasts_for(&passing) && !hasty.lasts_for(&passing), "{passing}");
+        }
+        for lasting in [Failure::ShuttingDown, Failure::Internal("odd".into())] {
+            assert!(!patient.lasts_for(&lasting), "{lasting}");
+        }
+    }
 }

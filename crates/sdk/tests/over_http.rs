@@ -273,3 +273,37 @@ async fn output_over_a_connection_that_breaks_comes_exactly_once() {
     assert_eq!(numbers, (0..50).collect::<Vec<_>>());
     worker.stop().await;
 }
+
+/// Passes connections on to a server, and counts them.
+fn counting(server: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, count) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let counted = count.clone();
+    std::thread::spawn(move || {
+        for near in listener.incoming() {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let (near, far) = (near.unwrap(), std::net::TcpStream::connect(server).unwrap());
+            for (from, to) in [(near.try_clone(), far.try_clone()), (far.try_clone(), near.try_clone())] {
+                let (mut from, mut to) = (from.unwrap(), to.unwrap());
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Write);
+                });
+            }
+        }
+    });
+    (address, count)
+}
+
+#[tokio::test]
+async fn a_hundred_calls_one_after_the_other_need_few_connections() {
+    let (_local, server) = served(ff_server::Config::default()).await;
+    let (address, count) = counting(server.address);
+    let remote = connect(&format!("http://{address}")).await.unwrap();
+    for n in 0..50 {
+        let run = remote.submit("charge", &n).await.unwrap();
+        assert_eq!(remote.get(run.id()).await.unwrap().id, run.id());
+    }
+    let used = count.load(Ordering::Relaxed);
+    assert!((1..=4).contains(&used), "{used} connections for a hundred calls");
+}

@@ -135,6 +135,12 @@ pub enum Problems {
     /// There is no such thing.
     #[response(status = 404, content_type = "application/problem+json")]
     NotFound(Problem),
+    /// The route does not take this method.
+    #[response(status = 405, content_type = "application/problem+json")]
+    OtherMethod(Problem),
+    /// The body took too long to arrive.
+    #[response(status = 408, content_type = "application/problem+json")]
+    TooSlow(Problem),
     /// It is not allowed in the state things are in.
     #[response(status = 409, content_type = "application/problem+json")]
     Conflict(Problem),
@@ -150,7 +156,13 @@ pub enum Problems {
     /// Too many requests; try again later.
     #[response(status = 429, content_type = "application/problem+json")]
     TooMany(Problem),
+    /// Something is wrong inside the server; nothing was changed.
+    #[response(status = 500, content_type = "application/problem+json")]
+    Internal(Problem),
     /// The store cannot be reached, or the server stops; try again.
     #[response(status = 503, content_type = "application/problem+json")]
     Unavailable(Problem),
+    /// It was sent to the store, and whether it is stored could not be found out in time; ask again.
+    #[response(status = 504, content_type = "application/problem+json")]
+    OutcomeUnknown(Problem),
 }

@@ -190,3 +190,25 @@ pub fn problem(failure: Failure) -> Problem {
     }
     if failure.is_retryable() { told.retryable() } else { told }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_is_answered_with_the_status_that_stands_beside_its_code() {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md");
+        let text = std::fs::read_to_string(file).unwrap();
+        for failure in [
+            Failure::Busy { waiting: 2, max: 1 },
+            Failure::Unavailable("away".to_owned()),
+            Failure::OutcomeUnknown,
+            Failure::Internal("odd".to_owned()),
+            Failure::ShuttingDown,
+        ] {
+            let told = problem(failure);
+            let row = format!("| `{}` | {} |", told.code, told.status);
+            assert!(text.contains(&row), "docs/errors.md has no {row}");
+        }
+    }
+}

@@ -66,7 +66,12 @@ const SIGNAL_BYTES_MAX: usize = 512 << 10;
 
 fn bytes_max(path: &str, app: &App) -> usize {
     let is_signal = path.starts_with("/w/") || path.ends_with("/signal");
-    if is_signal { app.config.body_bytes_max.min(SIGNAL_BYTES_MAX) } else { app.config.body_bytes_max }
+    if is_signal { signal_bytes_max(app) } else { app.config.body_bytes_max }
+}
+
+/// The largest body of a signal.
+pub fn signal_bytes_max(app: &App) -> usize {
+    app.config.body_bytes_max.min(SIGNAL_BYTES_MAX)
 }
 
 /// The whole body, within the limits on size and time.

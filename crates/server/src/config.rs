@@ -31,6 +31,8 @@ pub struct Config {
     pub depth_max: usize,
     /// How long the head and the body of a request may take to arrive.
     pub read_timeout: Duration,
+    /// How long a caller may take to agree on TLS.
+    pub handshake_timeout: Duration,
     /// How many connections may be open.
     pub connections_max: usize,
     /// How many requests one address or token may send in a second; none if 0.
@@ -55,6 +57,7 @@ impl Default for Config {
             body_bytes_max: 32 << 20,
             depth_max: 64,
             read_timeout: Duration::from_secs(30),
+            handshake_timeout: Duration::from_secs(10),
             connections_max: 50_000,
             requests_per_second: 0,
             wait_max: Duration::from_secs(60),

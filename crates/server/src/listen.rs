@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::connect_info::ConnectInfo;
+use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
+use futures_util::future::Either;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -153,7 +156,8 @@ impl Accepting {
                 }
             };
             let (router, watcher) = (self.router.clone(), graceful.watcher());
-            let (tls, read_timeout) = (self.tls.clone(), self.app.config.read_timeout);
+            let (tls, config) = (self.tls.clone(), &self.app.config);
+            let (read_timeout, handshake_timeout) = (config.read_timeout, config.handshake_timeout);
             let _ = stream.set_nodelay(true);
             tokio::spawn(async move {
                 let _permit = permit;
@@ -162,7 +166,7 @@ impl Accepting {
                     // In a place of its own, so that a connection without TLS takes no room for it.
                     Some(tls) => {
                         Box::pin(async move {
-                            match tokio::time::timeout(read_timeout, tls.accept(stream)).await {
+                            match tokio::time::timeout(handshake_timeout, tls.accept(stream)).await {
                                 Ok(Ok(stream)) => {
                                     ended(peer, serve(stream, peer, router, watcher, read_timeout).await)
                                 }
@@ -191,8 +195,13 @@ fn serve<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     read_timeout: Duration,
 ) -> impl Future<Output = Result<(), hyper::Error>> + Send {
     let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        // A head that arrives at once is parsed although it is longer than what is kept of one that is not complete.
+        if head_bytes(&request) > HEAD_BYTES_MAX {
+            let refused = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response();
+            return Either::Left(std::future::ready(Ok(refused)));
+        }
         request.extensions_mut().insert(ConnectInfo(peer));
-        router.clone().oneshot(request.map(axum::body::Body::new))
+        Either::Right(router.clone().oneshot(request.map(axum::body::Body::new)))
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -202,6 +211,13 @@ fn serve<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .half_close(false)
         .serve_connection(TokioIo::new(Patient::new(stream, read_timeout)), service);
     watcher.watch(connection)
+}
+
+/// How many bytes the head of a request has, about.
+fn head_bytes<T>(request: &hyper::Request<T>) -> usize {
+    let target = request.uri().path_and_query().map_or(0, |it| it.as_str().len());
+    target
+        + request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>()
 }
 
 fn ended(peer: SocketAddr, end: Result<(), hyper::Error>) {

@@ -145,9 +145,6 @@ impl Driver {
         let mut tasks = Vec::with_capacity(claimed.len());
         let mut missing = Vec::new();
         for execution in claimed {
-            if let Some(first) = execution.live.attempt.as_ref().filter(|attempt| attempt.number == 1) {
-                self.shared.meters.time_to_start.add_ms(first.started_at - execution.spec.created_at);
-            }
             match self.inputs.take(execution.id) {
                 Some(input) => tasks.push(Task::new(execution, input)),
                 None => missing.push(execution),
@@ -189,6 +186,10 @@ impl Driver {
 
     pub(super) fn news(&mut self, partition: PartitionId, news: News) {
         self.publish(partition, news.next_event);
+        self.shared.meters.batch_commands.add(news.commands);
+        for ms in news.waited_ms {
+            self.shared.meters.time_to_start.add_ms(ms);
+        }
         for (execution, result) in news.ended {
             if let (Some(attempt), Some(end)) = (&execution.live.attempt, execution.end()) {
                 self.shared.meters.run.add_ms(end.at - attempt.started_at);

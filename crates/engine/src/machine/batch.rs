@@ -6,7 +6,8 @@ use ff_core::agenda::AgendaKey;
 use ff_core::change::{Changes, ExecutionChange};
 use ff_core::event::Fact;
 use ff_core::payload::Slot;
-use ff_core::{Command, CommitId, Ms, PartitionId, Reply};
+use ff_core::workspace::Workspace;
+use ff_core::{Command, CommitId, Execution, Ms, PartitionId, Reply};
 use ff_store::{Outcome, Version};
 
 use super::{News, Ticket};
@@ -82,6 +83,32 @@ impl Batch {
     pub fn version(&self) -> Version {
         Version { number: self.expected.number + 1, id: self.id }
     }
+}
+
+/// How long each execution whose first attempt starts was ready for it. Its record tells that no more; the entry that
+/// leaves the ready queue does. One without such an entry became ready in the batch in which it starts.
+pub(super) fn waited(ws: &Workspace, now: Ms, changes: &Changes) -> Vec<Ms> {
+    let starts = changes.executions.iter().filter_map(|change| match change {
+        ExecutionChange::Insert(it) | ExecutionChange::Update(it) => {
+            let attempt = it.live.attempt.as_ref().filter(|_| it.lease().is_some())?;
+            (attempt.number == 1 && attempt.started_at == now).then_some(it)
+        }
+        ExecutionChange::Purge(_) => None,
+    });
+    let starts: Vec<_> = starts.collect();
+    if starts.is_empty() {
+        return Vec::new();
+    }
+    let left = changes.ready_removed.iter().map(|entry| (entry.execution, entry.rank));
+    let left: rustc_hash::FxHashMap<_, _> = left.collect();
+    let waited = |it: &Execution| {
+        let Some(rank) = left.get(&it.id) else { return 0 };
+        let step_ms = ws.lane(&it.spec.lane).step_ms;
+        let eligible_at = rank.saturating_add(i64::from(it.live.priority).saturating_mul(step_ms));
+        // A rank that was made with another step or priority says less; the wait began after creation anyhow.
+        now - eligible_at.max(it.spec.created_at).min(now)
+    };
+    starts.into_iter().map(|it| waited(it)).collect()
 }
 
 /// What others may be waiting for in a set of changes.

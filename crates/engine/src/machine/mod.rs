@@ -102,6 +102,10 @@ pub enum Input {
 pub struct News {
     /// The number the partition's next event gets.
     pub next_event: u64,
+    /// How many commands the commit carries.
+    pub commands: usize,
+    /// How long each execution whose first attempt starts was ready for it.
+    pub waited_ms: Vec<Ms>,
     /// Flows that have ended.
     pub flows: Vec<Arc<Flow>>,
     /// Executions that ended, with the result if there is one.

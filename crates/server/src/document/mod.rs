@@ -27,6 +27,7 @@ pub fn of(routes: OpenApi) -> Value {
         }
     }
     document["components"]["schemas"]["Time"] = words::time();
+    any_of(&mut document["components"]["schemas"]["ItemAnswer"]);
     let optional = bodies_that_may_be_left_out(&document);
     each_operation(&mut document, |path, operation| {
         name_under_its_tag(operation);
@@ -64,6 +65,15 @@ fn any_json(schema: &mut Map<String, Value>) {
     if let Some(Value::Object(only)) = choices.into_iter().find(|it| it["$ref"] == any).cloned() {
         schema.remove("oneOf");
         schema.extend(only);
+    }
+}
+
+/// Documents whose fields may all be null look like each other, so one that fits may fit twice.
+fn any_of(schema: &mut Value) {
+    if let Some(fields) = schema.as_object_mut()
+        && let Some(choices) = fields.remove("oneOf")
+    {
+        fields.insert("anyOf".to_owned(), choices);
     }
 }
 

@@ -30,11 +30,15 @@ pub const NAMES: &[(&str, &str, &str)] = &[
         "gauge",
         "How long the oldest of those next in line has been ready for a worker, by lane",
     ),
-    ("flowfabric_time_to_start_seconds", "histogram", "From creation to the start of the first attempt"),
+    (
+        "flowfabric_time_to_start_seconds",
+        "histogram",
+        "From when the first attempt might have started until it did; delays that were asked for come before",
+    ),
     ("flowfabric_run_seconds", "histogram", "From the start of the last attempt to the end"),
     ("flowfabric_commits_total", "counter", "Batches that were committed by this server"),
     ("flowfabric_commands_total", "counter", "Commands that were decided by this server"),
-    ("flowfabric_batch_commands", "gauge", "Commands per batch, on average since the start"),
+    ("flowfabric_batch_commands", "histogram", "Commands that each commit carried"),
     ("flowfabric_conflicts_total", "counter", "Commits that another server was ahead of"),
     ("flowfabric_unknown_outcomes_total", "counter", "Commits whose answer was lost"),
     ("flowfabric_commands_waiting", "gauge", "Commands that wait to be decided"),
@@ -76,7 +80,7 @@ pub async fn render(app: &Arc<App>) -> Result<String, Failure> {
     let stats = app.engine.stats().await?;
     text.value("flowfabric_commits_total", &[], stats.batches as f64);
     text.value("flowfabric_commands_total", &[], stats.commands as f64);
-    text.value("flowfabric_batch_commands", &[], stats.commands as f64 / stats.batches.max(1) as f64);
+    text.histogram("flowfabric_batch_commands", &[], &meters.batch_commands.read());
     text.value("flowfabric_conflicts_total", &[], stats.conflicts as f64);
     text.value("flowfabric_unknown_outcomes_total", &[], stats.unknown_outcomes as f64);
     text.value("flowfabric_commands_waiting", &[], stats.queued as f64);

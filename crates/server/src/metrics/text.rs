@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use ff_engine::meters::{BOUNDS_MS, Measured};
+use ff_engine::meters::Measured;
 
 use super::NAMES;
 
@@ -13,20 +13,22 @@ pub struct Text(BTreeMap<&'static str, String>);
 
 impl Text {
     pub fn value(&mut self, name: &'static str, labels: &[(&str, &str)], value: f64) {
-        let lines = self.0.entry(name).or_default();
-        let _ = writeln!(lines, "{name}{} {value}", written(labels, None));
+        let _ = writeln!(self.lines(name), "{name}{} {value}", written(labels, None));
     }
 
     pub fn histogram(&mut self, name: &'static str, labels: &[(&str, &str)], measured: &Measured) {
-        let lines = self.0.entry(name).or_default();
-        for (place, count) in measured.up_to.iter().enumerate() {
-            let bound =
-                BOUNDS_MS.get(place).map_or("+Inf".to_owned(), |ms| (*ms as f64 / 1_000.0).to_string());
+        let lines = self.lines(name);
+        for (bound, count) in &measured.up_to {
+            let bound = if bound.is_infinite() { "+Inf".to_owned() } else { bound.to_string() };
             let _ = writeln!(lines, "{name}_bucket{} {count}", written(labels, Some(&bound)));
         }
-        let all = measured.up_to[BOUNDS_MS.len()];
-        let _ = writeln!(lines, "{name}_sum{} {}", written(labels, None), measured.sum_us as f64 / 1e6);
-        let _ = writeln!(lines, "{name}_count{} {all}", written(labels, None));
+        let _ = writeln!(lines, "{name}_sum{} {}", written(labels, None), measured.sum);
+        let _ = writeln!(lines, "{name}_count{} {}", written(labels, None), measured.count());
+    }
+
+    fn lines(&mut self, name: &'static str) -> &mut String {
+        debug_assert!(NAMES.iter().any(|it| it.0 == name), "{name} is not listed and would not be told");
+        self.0.entry(name).or_default()
     }
 
     pub fn finish(self) -> String {

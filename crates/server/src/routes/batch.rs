@@ -2,10 +2,12 @@
 
 use axum::response::Response;
 use ff_api::record::{Outcome, Outcomes as Records};
+use ff_api::submit::Submitted;
 use ff_api::{Json, Problem};
 use ff_core::{Command, Reply};
 use serde::Serialize;
 
+use super::reading::{Appended, Noted, TaskEnded};
 use crate::answer::{Refusal, Wants};
 use crate::app::{Shared, problem};
 
@@ -19,8 +21,20 @@ pub struct Outcomes {
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Item {
     /// What the same request alone would have been answered.
+    #[schema(value_type = Option<ItemAnswer>)]
     pub answer: Option<Json>,
     pub problem: Option<Problem>,
+}
+
+/// The answer to one item; which of them it is follows from the route.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only its schema is used")]
+pub enum ItemAnswer {
+    Submitted(Submitted),
+    Ended(TaskEnded),
+    Noted(Noted),
+    Appended(Appended),
 }
 
 /// Checks that a batch is not too long.

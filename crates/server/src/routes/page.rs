@@ -11,6 +11,7 @@ use ff_core::{Execution, Payload};
 use ff_engine::{Engine, Failure};
 use serde::Deserialize;
 
+use crate::answer::Refusal;
 use crate::app::{App, Shared};
 use crate::body::{Path, read};
 
@@ -66,12 +67,12 @@ struct Decision {
 }
 
 async fn decide(State(app): State<Shared>, Path(token): Path<String>, request: Request) -> Response {
-    let Ok(Form(form)) = form(request, &app).await else {
-        return page(
-            StatusCode::BAD_REQUEST,
-            "Not understood",
-            "<h1>Not understood</h1><p>Go back and try again.</p>",
-        );
+    let Form(form) = match form(request, &app).await {
+        Ok(form) => form,
+        Err(StatusCode::PAYLOAD_TOO_LARGE) => return too_long(),
+        Err(status) => {
+            return page(status, "Not understood", "<h1>Not understood</h1><p>Go back and try again.</p>");
+        }
     };
     let approved = match &*form.decision {
         "approve" => true,
@@ -82,11 +83,7 @@ async fn decide(State(app): State<Shared>, Path(token): Path<String>, request: R
         }
     };
     if form.comment.len() > 4 * TEXT_MAX {
-        return page(
-            StatusCode::BAD_REQUEST,
-            "Too long",
-            "<h1>The comment is too long</h1><p>Go back and shorten it.</p>",
-        );
+        return too_long();
     }
     let to = match Engine::token_target(&token) {
         Ok(to) => to,
@@ -98,11 +95,18 @@ async fn decide(State(app): State<Shared>, Path(token): Path<String>, request: R
     }
 }
 
-/// What was filled in, within the limits of all bodies.
-async fn form(request: Request, app: &App) -> Result<Form<Decision>, ()> {
+fn too_long() -> Response {
+    let body = "<h1>The comment is too long</h1><p>Go back and shorten it.</p>";
+    page(StatusCode::PAYLOAD_TOO_LARGE, "Too long", body)
+}
+
+/// What was filled in, within the limits of all bodies; the status to answer if it cannot be read.
+async fn form(request: Request, app: &App) -> Result<Form<Decision>, StatusCode> {
     let (parts, body) = request.into_parts();
-    let bytes = read(Request::from_parts(parts.clone(), body), app).await.map_err(drop)?;
-    Form::from_request(Request::from_parts(parts, bytes.into()), &()).await.map_err(drop)
+    let read = read(Request::from_parts(parts.clone(), body), app).await;
+    let status = |refusal: Refusal| StatusCode::from_u16(refusal.0.status).unwrap_or(StatusCode::BAD_REQUEST);
+    let form = Request::from_parts(parts, read.map_err(status)?.into());
+    Form::from_request(form, &()).await.map_err(|_| StatusCode::BAD_REQUEST)
 }
 
 fn signal(to: To, approved: bool, form: &Decision) -> SendSignal {

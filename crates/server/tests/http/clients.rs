@@ -58,6 +58,32 @@ async fn nonsense_on_the_socket_harms_nobody() {
 }
 
 #[tokio::test]
+async fn a_head_that_is_too_large_is_refused_as_such_and_one_just_below_is_taken() {
+    let stand = Stand::new().await;
+    let ask = async |headers: String| {
+        let request =
+            format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
+        let mut stream = TcpStream::connect(stand.address).await.unwrap();
+        // The server may answer and close before it has read everything.
+        let _ = stream.write_all(request.as_bytes()).await;
+        let mut answer = vec![0; 12];
+        stream.read_exact(&mut answer).await.unwrap();
+        String::from_utf8(answer).unwrap()
+    };
+    let long = |bytes: usize| format!("x-long: {}\r\n", "y".repeat(bytes));
+    let many = |count: usize| (0..count).map(|n| format!("x-{n}: y\r\n")).collect::<String>();
+    for (headers, status) in [
+        (long(65 << 10), "HTTP/1.1 431"),
+        (long(63 << 10), "HTTP/1.1 200"),
+        // Host and connection are two of the hundred.
+        (many(99), "HTTP/1.1 431"),
+        (many(98), "HTTP/1.1 200"),
+    ] {
+        assert_eq!(ask(headers.clone()).await, status, "{} bytes", headers.len());
+    }
+}
+
+#[tokio::test]
 async fn work_claimed_for_a_caller_that_has_gone_is_not_lost() {
     let stand = Stand::new().await;
     let worker = stand.worker().await;

@@ -7,6 +7,8 @@ mod bad_input;
 mod bulk;
 mod claims;
 mod clients;
+mod connections;
+mod filters;
 mod flows;
 mod letters;
 mod namespaces;

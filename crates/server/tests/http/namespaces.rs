@@ -18,10 +18,12 @@ enum Rule {
     Asked,
     /// Something is made in a namespace.
     Made(Value),
-    /// It concerns all namespaces, or none.
-    Everybody,
-    /// It has a test of its own.
-    HeldBy(#[expect(dead_code, reason = "for who reads it")] &'static str),
+    /// It concerns all namespaces: whoever is limited to some is refused, whatever its role.
+    Everything,
+    /// It tells nothing of any namespace: everybody may ask.
+    Open,
+    /// It has a test of its own, of this name.
+    HeldBy(&'static str),
 }
 
 fn rule(method: &str, path: &str, lease: &Value) -> Rule {
@@ -76,13 +78,12 @@ fn rule(method: &str, path: &str, lease: &Value) -> Rule {
         (_, "/v1/executions/counts" | "/v1/workers") => {
             HeldBy("what_belongs_to_another_namespace_is_not_there")
         }
-        ("get", "/healthz" | "/readyz" | "/metrics" | "/v1/info" | "/v1/limits" | "/v1/stats") => Everybody,
-        (_, path)
-            if ["/v1/tokens", "/v1/keys", "/v1/webhooks", "/v1/lanes"]
-                .iter()
-                .any(|it| path.starts_with(it)) =>
-        {
-            Everybody
+        ("get", "/healthz" | "/readyz" | "/v1/info" | "/v1/limits" | "/v1/lanes" | "/v1/lanes/{lane}") => {
+            Open
+        }
+        ("get", "/metrics" | "/v1/stats") | ("patch", "/v1/lanes/{lane}") => Everything,
+        (_, path) if ["/v1/tokens", "/v1/keys", "/v1/webhooks"].iter().any(|it| path.starts_with(it)) => {
+            Everything
         }
         other => panic!("no rule for {other:?}"),
     }
@@ -116,6 +117,13 @@ async fn theirs(stand: &Stand, admin: &[(&str, &str)]) -> Theirs {
     Theirs { execution: id(&tasks[0]), flow, waitpoint, lease: tasks[0]["lease"].clone(), worker }
 }
 
+/// The text of all tests over HTTP, in which those that hold a rule must be.
+fn tests_of_this_folder() -> String {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/http");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    files.map(|file| std::fs::read_to_string(file).unwrap()).collect()
+}
+
 fn not_found(answer: &Answer) -> bool {
     let json = answer.json();
     answer.status == 404 || json["outcomes"][0]["problem"]["code"] == "not_found"
@@ -130,12 +138,14 @@ async fn every_route_keeps_what_belongs_to_another_namespace_from_every_role() {
     let before =
         stand.send("GET", &format!("/v1/executions/{}", theirs.execution), None, &admin).await.good();
     assert_eq!(before["state"], "active");
+    let tests = tests_of_this_folder();
     for role in [Role::Viewer, Role::Worker, Role::Operator, Role::Admin] {
         let bearer = format!("Bearer {}", stand.token(role, &["ours"]).await);
         let headers = [("authorization", bearer.as_str())];
         for (method, path) in routes() {
             let rule = rule(&method, &path, &theirs.lease);
-            if needs(&method, &path).is_some_and(|may| !allows(role, may)) {
+            let is_for_others = needs(&method, &path).is_some_and(|may| !allows(role, may));
+            if is_for_others && !matches!(rule, Rule::Everything) {
                 continue;
             }
             let verb = method.to_uppercase();
@@ -173,7 +183,15 @@ async fn every_route_keeps_what_belongs_to_another_namespace_from_every_role() {
                     let answer = stand.send(&verb, &path, Some(document), &headers).await;
                     assert_eq!(answer.problem(), (403, "forbidden".into()), "{role} {method} {path}");
                 }
-                Rule::Everybody | Rule::HeldBy(_) => {}
+                Rule::Everything => {
+                    let answer = stand.send(&verb, &filled(&path), body(&method, &path), &headers).await;
+                    assert_eq!(answer.problem(), (403, "forbidden".into()), "{role} {method} {path}");
+                }
+                Rule::Open => {
+                    let answer = stand.send(&verb, &filled(&path), None, &headers).await;
+                    assert_eq!(answer.status, 200, "{role} {method} {path}");
+                }
+                Rule::HeldBy(test) => assert!(tests.contains(&format!("async fn {test}(")), "no test {test}"),
             }
         }
         if allows(role, ff_server::access::May::Work) {
@@ -187,6 +205,10 @@ async fn every_route_keeps_what_belongs_to_another_namespace_from_every_role() {
     }
     let after = stand.send("GET", &format!("/v1/executions/{}", theirs.execution), None, &admin).await.good();
     assert_eq!(after, before, "nobody has touched it");
+    let own = format!("Bearer {}", stand.token(Role::Operator, &["theirs"]).await);
+    let issue = format!("/v1/waitpoints/{}/token", theirs.waitpoint);
+    let issued = stand.send("POST", &issue, None, &[("authorization", own.as_str())]).await.good();
+    assert_eq!(issued["waitpoint"], theirs.waitpoint, "operators make tokens in their own namespace");
     let done = json!({ "tasks": [{ "lease": theirs.lease }] });
     let done = stand.send("POST", "/v1/tasks/complete", Some(done), &admin).await.good();
     assert_eq!(done["outcomes"][0]["answer"]["outcome"], "completed", "{done} {}", theirs.worker);

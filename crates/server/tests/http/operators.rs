@@ -33,9 +33,37 @@ async fn whatever_operators_do_is_an_event_under_the_name_of_their_token() {
     let hook = json!({ "url": "https://example.org/", "actor": "ada", "cause": "maintenance" });
     send("PUT", "/v1/webhooks/chat", hook).await;
     send("DELETE", "/v1/webhooks/chat", why.clone()).await;
+    let tags = json!({ "set": { "team": "billing" }, "actor": "ada", "cause": "maintenance" });
+    send("POST", &format!("/v1/executions/{id}/tags"), tags).await;
+    send("POST", &format!("/v1/executions/{id}/cancel"), why.clone()).await;
+    send("POST", &format!("/v1/executions/{id}/replay"), why.clone()).await;
 
-    let page =
-        stand.send("GET", "/v1/events?family=operator&start=beginning&limit=100", None, &headers).await;
+    let worker = send("POST", "/v1/workers", json!({ "name": "w" })).await;
+    let worker = format!("/v1/workers/{}", worker["id"].as_str().unwrap());
+    let claim = async || {
+        let claim = json!({ "name": "w", "wait_ms": 20_000 });
+        send("POST", &format!("{worker}/claim"), claim).await["tasks"][0]["lease"].clone()
+    };
+    claim().await;
+    send("POST", &format!("/v1/executions/{id}/revoke"), why.clone()).await;
+    let suspending = json!({ "lease": claim().await, "condition": { "signal": { "name": "go" } } });
+    send("POST", "/v1/tasks/suspend", json!({ "tasks": [suspending] })).await;
+    send("POST", &format!("/v1/executions/{id}/resume"), why.clone()).await;
+    claim().await;
+    let asked = json!({ "actor": "ada", "cause": "maintenance", "grace_ms": 60_000 });
+    send("POST", &format!("/v1/executions/{id}/cancel"), asked).await;
+    send("POST", &format!("{worker}/drain"), why.clone()).await;
+    send("DELETE", &worker, why.clone()).await;
+
+    for _ in 0..5 {
+        send("POST", "/v1/executions", json!({ "kind": "many", "lane": "elsewhere" })).await;
+    }
+    // So slow that it is under way when it is stopped.
+    let bulk = json!({ "filter": { "kind": "many" }, "priority": 3, "rate": 1, "actor": "ada", "cause": "maintenance" });
+    let bulk = send("POST", "/v1/bulk/priority", bulk).await["id"].as_str().unwrap().to_owned();
+    send("POST", &format!("/v1/bulk/{bulk}/stop"), why.clone()).await;
+
+    let page = stand.send("GET", "/v1/events?start=beginning&limit=1000", None, &headers).await;
     let page = page.good();
     let events = page["events"].as_array().unwrap();
     for fact in [
@@ -48,11 +76,23 @@ async fn whatever_operators_do_is_an_event_under_the_name_of_their_token() {
         "token_revoked",
         "webhook_set",
         "webhook_removed",
+        "tagged",
+        "cancelled",
+        "replayed",
+        "lease_revoked",
+        "resumed",
+        "cancel_requested",
+        "worker_drained",
+        "worker_died",
+        "bulk_started",
+        "bulk_stopped",
     ] {
         let event = events.iter().rfind(|event| event["event"] == fact);
         let event = event.unwrap_or_else(|| panic!("{fact} is no event: {page}"));
-        assert_eq!(event["fact"]["by"]["actor"], "admin-token/ada", "{event}");
-        assert_eq!(event["fact"]["by"]["cause"], "maintenance", "{event}");
+        // A suspension ends by many things; which operator it was stands beside.
+        let by = if fact == "resumed" { &event["fact"]["operator"] } else { &event["fact"]["by"] };
+        assert_eq!(by["actor"], "admin-token/ada", "{event}");
+        assert_eq!(by["cause"], "maintenance", "{event}");
     }
 }
 
@@ -98,7 +138,7 @@ async fn metrics_count_what_has_happened_and_buckets_add_up() {
     assert!(of(&after, "flowfabric_commits_total") > of(&before, "flowfabric_commits_total"));
 
     // Each bucket holds those before it, and the last holds all.
-    for name in ["flowfabric_time_to_start_seconds", "flowfabric_run_seconds"] {
+    for name in ["flowfabric_time_to_start_seconds", "flowfabric_run_seconds", "flowfabric_batch_commands"] {
         let prefix = format!("{name}_bucket");
         let mut buckets: Vec<(f64, f64)> = after
             .iter()
@@ -111,6 +151,30 @@ async fn metrics_count_what_has_happened_and_buckets_add_up() {
         buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
         assert!(buckets.is_sorted_by(|a, b| a.1 <= b.1), "{buckets:?}");
         assert_eq!(buckets.last().unwrap(), &(f64::INFINITY, of(&after, &format!("{name}_count"))));
+    }
+}
+
+/// Whoever reads the list of metrics finds each of them at `/metrics`, and nothing else, once there was work of every
+/// kind that counts.
+#[tokio::test]
+async fn exactly_the_metrics_that_are_listed_are_told_once_work_has_started_failed_and_come_due() {
+    let stand = Stand::new().await;
+    let worker = stand.worker().await;
+    let retried = json!({ "max_attempts": 2, "backoff": { "initial_ms": 1, "max_ms": 1, "jitter": "none" } });
+    stand.submit(json!({ "kind": "a", "delay_ms": 1, "policy": retried })).await;
+    for _ in 0..2 {
+        let task = stand.claim(&worker, json!({ "name": "tester", "wait_ms": 20_000 })).await.remove(0);
+        let failing = json!({ "tasks": [{ "lease": task["lease"], "error": { "message": "no" } }] });
+        stand.post("/v1/tasks/fail", failing).await.good();
+    }
+    stand.submit(json!({ "kind": "a", "lane": "elsewhere" })).await;
+    let text = String::from_utf8(stand.get("/metrics").await.body).unwrap();
+    let told = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let listed = ff_server::metrics::NAMES.iter().map(|(name, kind, _)| (*name, *kind));
+    assert_eq!(told.collect::<Vec<_>>(), listed.collect::<Vec<_>>());
+    for (name, kind, _) in ff_server::metrics::NAMES {
+        let sample = if *kind == "histogram" { format!("{name}_count") } else { (*name).to_owned() };
+        assert!(text.lines().any(|line| line.starts_with(&sample)), "{sample} has no value");
     }
 }
 
@@ -180,4 +244,36 @@ async fn nobody_waits_longer_than_the_server_allows() {
     let worker = stand.worker().await;
     assert!(stand.claim(&worker, json!({ "name": "tester", "wait_ms": 50_000 })).await.is_empty());
     assert!(started.elapsed().as_secs() < 25, "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn the_limits_of_the_server_are_told_beside_those_of_the_rules_and_hold() {
+    let config = Config {
+        body_bytes_max: 1_000,
+        depth_max: 5,
+        wait_max: std::time::Duration::from_millis(20),
+        ..Config::default()
+    };
+    let stand = Stand::with(config).await;
+    let limits = stand.get("/v1/limits").await.good();
+    for (name, value) in [
+        ("body_bytes_max", 1_000),
+        ("signal_body_bytes_max", 1_000),
+        ("depth_max", 5),
+        ("wait_ms_max", 20),
+        ("page_items_max", 10_000),
+        ("tags_max", 64),
+    ] {
+        assert_eq!(limits[name], value, "{name}");
+    }
+    let schema = &ff_server::openapi()["components"]["schemas"]["LimitsDoc"];
+    let (told, documented) = (limits.as_object().unwrap(), schema["properties"].as_object().unwrap());
+    assert_eq!(told.keys().collect::<Vec<_>>(), documented.keys().collect::<Vec<_>>());
+
+    let large = stand.post("/v1/executions", json!({ "kind": "a", "input": "x".repeat(1_000) })).await;
+    assert_eq!(large.problem(), (413, "too_large".into()));
+    let deep = stand.post("/v1/executions", json!({ "kind": "a", "input": [[[[[]]]]] })).await;
+    assert_eq!(deep.problem(), (400, "invalid".into()));
+    let page = async |limit: u32| stand.get(&format!("/v1/executions?limit={limit}")).await.status;
+    assert_eq!((page(10_000).await, page(10_001).await), (200, 400));
 }

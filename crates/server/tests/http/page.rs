@@ -83,17 +83,27 @@ async fn the_form_is_taken_from_a_browser_that_does_not_say_where_it_comes_from(
     }
 }
 
+/// The largest body that is read where signals go.
+const LIMIT: usize = 512 << 10;
+
 #[tokio::test]
 async fn nobody_sends_more_than_a_signal_to_where_signals_go() {
     let stand = Stand::guarded().await;
-    for path in ["/w/v1.1.nobody", "/v1/waitpoints/0197f3a2-6f3e-7c41-9b1d-0242ac120002-1/signal"] {
+    let (form, json) = ("application/x-www-form-urlencoded", "application/json");
+    let signal = "/v1/waitpoints/0197f3a2-6f3e-7c41-9b1d-0242ac120002-1/signal";
+    for (path, kind) in [("/w/v1.1.nobody", form), (signal, json)] {
         let request = format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Bearer v1.1.x\r\n\
-             content-type: application/json\r\ncontent-length: 1000000\r\n\r\n"
+             content-type: {kind}\r\ncontent-length: 1000000\r\n\r\n"
         );
-        let answer = stand.raw(request.as_bytes()).await;
-        assert!([400, 413].contains(&answer.status), "{path}: {}", answer.status);
+        assert_eq!(stand.raw(request.as_bytes()).await.status, 413, "{path}");
+        // Without a length that is said, it is the bytes that count. All of them are read before the last is too much.
+        let request = request.replace("content-length: 1000000", "transfer-encoding: chunked");
+        let chunk = format!("{request}{:x}\r\n{}", LIMIT + 1, "x".repeat(LIMIT + 1));
+        assert_eq!(stand.raw(chunk.as_bytes()).await.status, 413, "{path}");
     }
+    let long = format!("decision=approve&source=ada&comment={}", "x".repeat(9_000));
+    assert_eq!(decide(&stand, "v1.1.nobody", &long).await.0, 413);
 }
 
 #[tokio::test]

@@ -199,6 +199,7 @@ async fn who_is_limited_to_namespaces_touches_its_own_workers_only() {
     let calls = |id: &str| {
         [
             ("POST", "/v1/workers".to_owned(), json!({ "id": id, "name": "w" })),
+            ("GET", format!("/v1/workers/{id}"), json!({})),
             ("POST", format!("/v1/workers/{id}/claim"), json!({ "name": "w", "poll": 1 })),
             ("POST", format!("/v1/workers/{id}/heartbeat"), json!({})),
             ("POST", format!("/v1/workers/{id}/drain"), json!({})),

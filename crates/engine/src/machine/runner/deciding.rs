@@ -10,7 +10,7 @@ use ff_core::workspace::Stop;
 use ff_core::{Command, Ms, Reply};
 use ff_store::{Commit, Version};
 
-use super::super::batch::{Batch, Decided, Message, Origin, Pending, news};
+use super::super::batch::{Batch, Decided, Message, Origin, Pending, news, waited};
 use super::super::polls::Polls;
 use super::super::{LoadToken, Output};
 use crate::config::Bug;
@@ -146,6 +146,9 @@ impl Runner {
             .filter_map(|entry| Some((entry.key, entry.message.clone()?)))
             .collect();
         self.unsent.extend(messages.iter().map(|(key, _)| *key));
+        let mut news = news(&changes);
+        news.commands = decided.len();
+        news.waited_ms = waited(&self.ws, now, &changes);
         if self.config.bug == Some(Bug::ReplyBeforeCommit) {
             for decided in decided.drain(..).chain(confirms.drain(..)) {
                 self.answer(decided, outputs);
@@ -159,7 +162,7 @@ impl Runner {
             confirms,
             sent_at: at,
             messages,
-            news: news(&changes),
+            news,
             header_before,
             outcome: None,
         });

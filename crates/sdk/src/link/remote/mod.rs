@@ -38,6 +38,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ff_api::access::InfoDoc;
+use ff_api::limits::LimitsDoc;
 use ff_api::record::VERSION;
 use ff_core::limits::Limits;
 use ff_core::{Command, InstanceId, Reply};
@@ -105,7 +106,7 @@ impl Remote {
         if info.records != VERSION {
             return Err(other_version(&remote.http, &info));
         }
-        remote.limits = remote.question(Call::get("/v1/limits")).await?;
+        remote.limits = remote.question::<LimitsDoc>(Call::get("/v1/limits")).await?.rules;
         Ok(remote)
     }
 
