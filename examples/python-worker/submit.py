@@ -4,28 +4,18 @@
     echo '{"text": "to be or not to be"}' | python3 submit.py count-words
 """
 import json
-import os
 import sys
-import urllib.request
+import uuid
 
-SERVER = os.environ.get("FLOWFABRIC_SERVER", "http://127.0.0.1:7400")
-HEADERS = {"Content-Type": "application/json"}
-if "FLOWFABRIC_TOKEN" in os.environ:
-    HEADERS["Authorization"] = f"Bearer {os.environ['FLOWFABRIC_TOKEN']}"
+from server import Server
 
-
-def ask(path, document=None):
-    body = json.dumps(document).encode() if document else None
-    with urllib.request.urlopen(urllib.request.Request(f"{SERVER}/v1{path}", body, HEADERS)) as answer:
-        return json.load(answer)
-
-
-kind = sys.argv[1]
-work = [{"kind": kind, "input": json.loads(line)} for line in sys.stdin]
-for outcome in ask("/executions", {"executions": work})["outcomes"]:
+server, kind = Server(), sys.argv[1]
+# With keys of their own they may be sent again after a lost answer, and nothing is made twice.
+work = [{"kind": kind, "input": json.loads(line), "idempotency_key": str(uuid.uuid4())} for line in sys.stdin]
+for outcome in server.call("POST", "/executions", {"executions": work})["outcomes"]:
     if outcome["problem"]:
         sys.exit(outcome["problem"]["detail"])
     ended = {"ended": False}
     while not ended["ended"]:
-        ended = ask(f"/executions/{outcome['answer']['id']}/result?wait=30s")
+        ended = server.call("GET", f"/executions/{outcome['answer']['id']}/result?wait=30s", wait=30)
     print(ended["id"], ended["state"], json.dumps(ended["result"]), flush=True)

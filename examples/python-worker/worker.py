@@ -3,18 +3,16 @@
 
     python3 worker.py --server http://127.0.0.1:7400 --concurrency 4
 
-One thread claims, one beats, one reports in batches; each task has its own. Handlers are on top, the protocol below.
+One thread claims, one beats, one reports in batches; each task has its own. Calling a server is in server.py.
 """
 import argparse
-import http.client
-import json
 import os
 import queue
 import signal
 import threading
 import time
-import urllib.error
-import urllib.request
+
+from server import ADDRESS, Problem, Server
 
 
 def count_words(task):
@@ -33,59 +31,20 @@ class Fatal(Exception):
     """An error that no further attempt can mend. Every other exception is tried again."""
 
 
-class Problem(Exception):
-    """What the server answers instead of what was asked for (RFC 9457)."""
-
-    def __init__(self, document):
-        super().__init__(f"{document['code']}: {document['detail']}")
-        self.code, self.retryable = document["code"], document["retryable"]
-
-
-class Server:
-    def __init__(self, address, token):
-        self.address, self.headers = address, {"Content-Type": "application/json"}
-        if token:
-            self.headers["Authorization"] = f"Bearer {token}"
-
-    def once(self, method, path, document, wait):
-        body = json.dumps(document).encode() if document else None
-        request = urllib.request.Request(f"{self.address}/v1{path}", body, self.headers, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=wait + 10) as answer:
-                return json.loads(answer.read() or "null")
-        except urllib.error.HTTPError as error:
-            raise Problem(json.loads(error.read())) from None
-
-    def call(self, method, path, document=None, wait=0, patience=60):
-        """Asks until there is an answer. Every call of this protocol may be sent again after a lost answer."""
-        deadline, pause = time.monotonic() + patience, 0.05
-        while True:
-            try:
-                return self.once(method, path, document, wait)
-            except (OSError, http.client.HTTPException, ValueError, Problem) as trouble:
-                final = isinstance(trouble, Problem) and not trouble.retryable
-                if final or time.monotonic() > deadline:
-                    raise
-            time.sleep(pause)
-            pause = min(2 * pause, 2)
-
-
 class Task:
     def __init__(self, document):
         self.lease = document["lease"]  # Execution, attempt and epoch: every call about the task names it.
-        self.kind, self.input = document["kind"], document["input"]
-        self.cancelled = threading.Event()
+        self.kind, self.input, self.cancelled = document["kind"], document["input"], threading.Event()
 
 
 class Worker:
     def __init__(self, server, lane, concurrency):
         self.server, self.concurrency, self.plan = server, concurrency, {"name": "python", "lanes": [lane]}
         self.running, self.lock = {}, threading.Lock()
-        self.endings, self.room, self.stopping = queue.Queue(), threading.Event(), False
+        self.endings, self.room, self.stopping, self.poll = queue.Queue(), threading.Event(), False, 0
 
     def register(self):
-        answer = self.server.call("POST", "/workers", {**self.plan, "ttl_ms": 5_000})
-        self.id, self.poll = answer["id"], 0
+        self.id = self.server.call("POST", "/workers", {**self.plan, "ttl_ms": 5_000})["id"]
         print(f"registered as {self.id}", flush=True)
 
     def claim(self):
@@ -113,19 +72,16 @@ class Worker:
         try:
             self.endings.put(("complete", {"lease": task.lease, "result": HANDLERS[task.kind](task)}))
         except Exception as error:
-            kind = "fatal" if isinstance(error, Fatal) else "retryable"
-            error = {"message": str(error), "code": type(error).__name__.lower(), "class": kind}
-            self.endings.put(("fail", {"lease": task.lease, "error": error}))
+            told = {"message": str(error), "code": type(error).__name__.lower()}
+            told["class"] = "fatal" if isinstance(error, Fatal) else "retryable"
+            self.endings.put(("fail", {"lease": task.lease, "error": told}))
 
     def report(self):
         """Sends what has ended: all that waits in one request, and what ends meanwhile in the next."""
         while True:
-            waiting = [self.endings.get()]
-            while not self.endings.empty():
-                waiting.append(self.endings.get())
+            waiting = [self.endings.get()] + [self.endings.get() for _ in range(self.endings.qsize())]
             for how in ("complete", "fail"):
-                tasks = [ending for said, ending in waiting if said == how]
-                if tasks:
+                if tasks := [ending for said, ending in waiting if said == how]:
                     answer = self.server.call("POST", f"/tasks/{how}", {"tasks": tasks})
                     for task, told in zip(tasks, answer["outcomes"]):
                         self.forget(task["lease"], told["problem"])
@@ -135,8 +91,7 @@ class Worker:
         with self.lock:
             task = self.running.get(lease["execution"])
             if task and task.lease == lease:
-                del self.running[lease["execution"]]
-                task.cancelled.set()
+                self.running.pop(lease["execution"]).cancelled.set()
                 if problem:
                     print(f"{lease['execution']}: {problem['code']}", flush=True)
         self.room.set()
@@ -144,19 +99,20 @@ class Worker:
     def beat(self):
         """Renews all leases with one request and hears of cancels as soon as there are any."""
         while True:
-            tasks = list(self.running.values())
+            tasks, began = list(self.running.values()), time.monotonic()
             # Not longer than a second, so that tasks claimed meanwhile are soon among those that are named.
             beat = {"leases": [task.lease for task in tasks], "wait_ms": 1_000}
             try:
                 answer = self.server.call("POST", f"/workers/{self.id}/heartbeat", beat, wait=1)
-            except Problem:
-                time.sleep(1)  # Whoever is not known any more registers with the next claim.
-                continue
+            except Problem:  # Whoever is not known any more registers with the next claim.
+                answer = {"leases": []}
             for task, told in zip(tasks, answer["leases"]):
                 if told["problem"]:
                     self.forget(task.lease, told["problem"])
                 elif told["cancel"]:
                     task.cancelled.set()
+            if time.monotonic() - began < 0.9:
+                time.sleep(0.2)  # What is still news in the next answer must not be asked for in a busy loop.
 
     def stop(self, grace):
         """Lets tasks end for a while, gives the rest back, and says goodbye."""
@@ -164,8 +120,7 @@ class Worker:
         self.server.call("POST", f"/workers/{self.id}/drain", patience=5)  # A claim on its way gets nothing more.
         while self.running and time.monotonic() < deadline:
             time.sleep(0.05)
-        rest = [{"lease": task.lease} for task in list(self.running.values())]
-        if rest:
+        if rest := [{"lease": task.lease} for task in list(self.running.values())]:
             self.server.call("POST", "/tasks/release", {"tasks": rest}, patience=5)
         self.server.call("DELETE", f"/workers/{self.id}", patience=5)
         print(f"stopped, {len(rest)} given back", flush=True)
@@ -177,23 +132,18 @@ def crash(told):
     os._exit(1)
 
 
-def main():
+if __name__ == "__main__":
     options = argparse.ArgumentParser(description="Counts words for FlowFabric.")
-    options.add_argument("--server", default=os.environ.get("FLOWFABRIC_SERVER", "http://127.0.0.1:7400"))
+    options.add_argument("--server", default=ADDRESS)
     options.add_argument("--lane", default="default")
     options.add_argument("--concurrency", type=int, default=4)
     options.add_argument("--grace", type=float, default=10, help="seconds that tasks have to end after SIGTERM")
-    given = options.parse_args()
-    signals = {signal.SIGTERM, signal.SIGINT}
+    given, signals = options.parse_args(), {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     threading.excepthook = crash
-    worker = Worker(Server(given.server, os.environ.get("FLOWFABRIC_TOKEN")), given.lane, given.concurrency)
+    worker = Worker(Server(given.server), given.lane, given.concurrency)
     worker.register()
     for work in (worker.claim, worker.report, worker.beat):
         threading.Thread(target=work, daemon=True).start()
     signal.sigwait(signals)
     worker.stop(given.grace)
-
-
-if __name__ == "__main__":
-    main()

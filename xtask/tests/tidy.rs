@@ -263,14 +263,14 @@ fn every_example_is_short_and_has_a_document_and_a_place_in_the_list() {
     let list = read("examples/README.md");
     let mut problems = Vec::new();
     let programs: Vec<_> =
-        files(&["main.rs"]).into_iter().filter(|it| it.starts_with(root().join("examples"))).collect();
-    assert!(programs.len() >= 6, "the examples are gone");
+        files(&["main.rs", ".py"]).into_iter().filter(|it| it.starts_with(root().join("examples"))).collect();
+    assert!(programs.len() >= 9, "the examples are gone");
     for program in programs {
         let folder = program.parent().unwrap();
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        let lines = fs::read_to_string(&program).unwrap().lines().count();
+        let (file, lines) = (program.display(), fs::read_to_string(&program).unwrap().lines().count());
         if lines >= 150 {
-            problems.push(format!("examples/{name}/main.rs has {lines} lines; allowed are fewer than 150"));
+            problems.push(format!("{file} has {lines} lines; allowed are fewer than 150"));
         }
         if !folder.join("README.md").exists() {
             problems.push(format!("examples/{name} has no README.md"));
@@ -279,5 +279,46 @@ fn every_example_is_short_and_has_a_document_and_a_place_in_the_list() {
             problems.push(format!("examples/README.md does not list {name}"));
         }
     }
+    check(problems);
+}
+
+/// Whether a path of the repository is kept out of the image's build. Only the forms that are used are known here.
+fn is_kept_out(path: &Path, patterns: &str) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    patterns.lines().any(|pattern| match pattern.strip_prefix("**/*") {
+        Some(rest) => match rest.strip_suffix('*') {
+            Some(middle) => name.contains(middle),
+            None => name.ends_with(rest),
+        },
+        None => {
+            assert!(!pattern.contains(['*', '!', '?']), "teach this test what {pattern:?} means");
+            path.starts_with(pattern)
+        }
+    })
+}
+
+#[test]
+fn the_image_is_built_from_everything_the_sources_include() {
+    let patterns = read("deploy/Dockerfile.dockerignore");
+    let mut problems = Vec::new();
+    let mut needed: Vec<PathBuf> = files(&["Cargo.toml", "Cargo.lock", ".sql"]);
+    for file in files(&[".rs"]) {
+        let source = fs::read_to_string(&file).unwrap();
+        let included = source.split("include_str!(\"").chain(source.split("include_bytes!(\""));
+        // What comes before the first one is no path.
+        for text in included.filter(|text| !source.starts_with(*text)) {
+            let target = file.parent().unwrap().join(text.split('"').next().unwrap());
+            match target.canonicalize() {
+                Ok(path) => needed.push(path),
+                Err(_) => problems.push(format!("{} includes {}", file.display(), target.display())),
+            }
+        }
+        needed.push(file);
+    }
+    assert!(needed.len() > 100, "the sources are gone");
+    let root = root().canonicalize().unwrap();
+    let kept_out = needed.iter().filter_map(|path| path.strip_prefix(&root).ok());
+    let kept_out = kept_out.filter(|path| is_kept_out(path, &patterns));
+    problems.extend(kept_out.map(|path| format!("the image is built without {}", path.display())));
     check(problems);
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
 
@@ -60,9 +61,6 @@ pub struct Global {
     /// The store was named on the command line, not in the environment.
     #[arg(skip)]
     pub store_is_named: bool,
-    /// The server was, too.
-    #[arg(skip)]
-    pub server_is_named: bool,
     /// The server to use instead of a store, such as http://127.0.0.1:7400; its token is in FLOWFABRIC_TOKEN
     #[arg(long, global = true, value_name = "URL")]
     pub server: Option<String>,
@@ -86,6 +84,25 @@ pub struct Global {
     #[arg(long, global = true, value_name = "DURATION", value_parser = parse::duration)]
     #[arg(allow_hyphen_values = true)]
     pub patience: Option<Duration>,
+}
+
+impl Global {
+    /// A command works at one place. A flag wins over the environment here as everywhere, so that a server can be asked
+    /// where the environment names the store that it serves.
+    fn choose_place(&mut self, store_is_named: bool, server_is_named: bool) -> Result<(), clap::Error> {
+        self.store_is_named = store_is_named;
+        match (store_is_named, server_is_named) {
+            (true, false) => self.server = None,
+            (false, true) => self.store = None,
+            _ if self.store.is_some() && self.server.is_some() => {
+                let text = "the argument '--server <URL>' cannot be used with '--store <URL>', on the command line or \
+                            as FLOWFABRIC_SERVER and FLOWFABRIC_STORE; give one of them\n";
+                return Err(clap::Error::raw(ErrorKind::ArgumentConflict, text));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 /// The command with a name in the environment for every option.
@@ -125,8 +142,8 @@ pub fn read() -> Result<(Cli, bool), ExitCode> {
         while let Some((_, below)) = innermost.subcommand() {
             innermost = below;
         }
-        let named = |option: &str| innermost.value_source(option) == Some(ValueSource::CommandLine);
-        (cli.global.store_is_named, cli.global.server_is_named) = (named("store"), named("server"));
+        let is_named = |name| innermost.value_source(name) == Some(ValueSource::CommandLine);
+        cli.global.choose_place(is_named("store"), is_named("server"))?;
         Ok(cli)
     });
     match cli {
@@ -169,9 +186,14 @@ mod tests {
         };
         let entry: Vec<String> = serde_json::from_str(&after(&image, "ENTRYPOINT ")).unwrap();
         let arguments: Vec<String> = serde_json::from_str(&after(&image, "CMD ")).unwrap();
+        let health: Vec<String> = serde_json::from_str(&after(&image, "    CMD ")).unwrap();
         let started = after(&unit, "ExecStart=/usr/local/bin/");
-        for line in [[entry, arguments].concat(), started.split(' ').map(str::to_owned).collect()] {
-            assert!(command().try_get_matches_from(&line).is_ok(), "{line:?}");
+        for line in [[entry, arguments].concat(), started.split(' ').map(str::to_owned).collect(), health] {
+            let matches = command().try_get_matches_from(&line).unwrap_or_else(|error| panic!("{error}"));
+            match Cli::from_arg_matches(&matches).unwrap().command {
+                Command::Serve(serve) => assert!(serve.check().is_ok(), "{line:?} is refused at its start"),
+                other => assert!(matches!(other, Command::Health(_)), "{line:?}"),
+            }
         }
         let variables = [after(&image, "ENV "), after(&unit, "Environment=")];
         for variable in variables {

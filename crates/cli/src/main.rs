@@ -12,6 +12,7 @@
 //! | flows in files, as tables, and drawn | `flow_file/`, `flow_view.rs`, `flow_graph.rs` |
 //! | running a program for each execution | `program.rs` |
 //! | one command | `commands/` |
+//! | which command does what the API can | `operations.rs` |
 //! | the demonstration | `demo/` |
 
 mod cli;
@@ -21,6 +22,8 @@ mod file;
 mod flow_file;
 mod flow_graph;
 mod flow_view;
+#[cfg(test)]
+mod operations;
 mod parse;
 mod problem;
 mod program;

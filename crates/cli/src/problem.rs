@@ -72,6 +72,18 @@ impl Problem {
         self
     }
 
+    /// The same with another exit code.
+    pub fn with_exit(mut self, exit: Exit) -> Problem {
+        self.exit = exit;
+        self
+    }
+
+    /// The same with the place that it is about in front.
+    pub fn at(mut self, place: impl std::fmt::Display) -> Problem {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
     /// Says it on stderr.
     pub fn report(self, json: bool) -> ExitCode {
         if !self.told {
@@ -124,10 +136,16 @@ fn hint_for(error: &Error) -> Option<&'static str> {
         Error::Rejected(Rejection::NotFound { what, .. }) if what == "webhook" => {
             "`flowfabric webhook list` shows what there is"
         }
+        Error::Rejected(Rejection::NotFound { what, .. }) if what == "dead letter" => {
+            "`flowfabric inbox list` shows those that are left"
+        }
+        Error::Rejected(Rejection::NotFound { what, .. }) if what == "edge" => {
+            "`flowfabric flow edges FLOW NODE` shows what leads to a node"
+        }
         Error::Rejected(Rejection::NotFound { .. }) => {
             "`flowfabric list` shows what there is; ended work is removed after its retention"
         }
-        Error::Rejected(Rejection::WorkerUnknown { .. }) => "`flowfabric workers list` shows them",
+        Error::Rejected(Rejection::WorkerUnknown { .. }) => "`flowfabric worker list` shows them",
         Error::Rejected(Rejection::Terminal { .. }) => "`flowfabric replay ID` runs ended work again",
         Error::Rejected(Rejection::NotTerminal { .. }) => "wait for it, or `flowfabric cancel ID` first",
         Error::Rejected(Rejection::NotActive { .. }) => "`flowfabric explain ID` says what it waits for",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_store::Store;
-use flowfabric::{Error, Fabric, Options};
+use flowfabric::{Error, Fabric, Options, Probe};
 
 use crate::problem::Problem;
 use crate::settings::Settings;
@@ -44,19 +44,7 @@ pub async fn with<T, F: Future<Output = Result<T, Problem>>>(
     if open == Open::Existing && settings.server.is_none() {
         check_exists(&settings.store)?;
     }
-    let options = Options::new().limits(settings.limits.clone());
-    let options = match patience {
-        Patience::Short => options.command_timeout(settings.patience).retry_for(Duration::ZERO),
-        Patience::Long => options,
-    };
-    let options = match &settings.token {
-        Some(token) => options.token(token.as_str()),
-        None => options,
-    };
-    let options = match &settings.ca_file {
-        Some(path) => options.ca_file(path),
-        None => options,
-    };
+    let options = options(settings, patience);
     let address = settings.server.as_ref().unwrap_or(&settings.store);
     let fabric = flowfabric::connect_with(address, options).await.map_err(|error| {
         let (field, away) = (error.field().is_some(), matches!(error, Error::Unavailable(_)));
@@ -90,6 +78,28 @@ pub async fn until_ended<T>(wait: impl AsyncFn() -> Result<T, Error>) -> Result<
             ended => return ended,
         }
     }
+}
+
+fn options(settings: &Settings, patience: Patience) -> Options {
+    let options = Options::new().limits(settings.limits.clone());
+    let options = match patience {
+        Patience::Short => options.command_timeout(settings.patience).retry_for(Duration::ZERO),
+        Patience::Long => options,
+    };
+    let options = match &settings.token {
+        Some(token) => options.token(token.as_str()),
+        None => options,
+    };
+    match &settings.ca_file {
+        Some(path) => options.ca_file(path),
+        None => options,
+    }
+}
+
+/// The server, to be asked how it is; none if this command works on a store.
+pub fn probe(settings: &Settings) -> Result<Option<Probe>, Problem> {
+    let probe = |server: &String| Probe::new(server, &options(settings, Patience::Short));
+    Ok(settings.server.as_ref().map(probe).transpose()?)
 }
 
 /// The store alone, without an engine on it.

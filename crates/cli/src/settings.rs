@@ -37,10 +37,10 @@ impl Settings {
         let patience = file.patience.map(|text| parse::duration(&text)).transpose();
         let patience = patience.map_err(|error| Problem::usage(format!("patience: {error}")))?;
         let format = global.log_format.clone().or(file.log_format);
-        let server = one_of(global)?.or(file.server.filter(|_| global.store.is_none()));
         // The environment has been taken into account where the command line was read.
         Ok(Settings {
-            server,
+            // Whoever names a store on the command line does not mean the server of the file.
+            server: global.server.clone().or(file.server.filter(|_| global.store.is_none())),
             // The environment, where it is not on everybody's screen, wins; the SDK looks there.
             token: file.token.filter(|_| std::env::var_os("FLOWFABRIC_TOKEN").is_none()),
             store_is_named: global.store_is_named,
@@ -62,23 +62,6 @@ impl Settings {
                 .hint("give --store instead of --server")),
         }
     }
-}
-
-/// The server that is meant. What is named on the command line wins over the environment, and a store and a server that
-/// are named in the same place leave open which is meant.
-fn one_of(global: &Global) -> Result<Option<String>, Problem> {
-    let Global { store, server, store_is_named, server_is_named, .. } = global;
-    if store.is_none() || server.is_none() || store_is_named != server_is_named {
-        return Ok(server.clone().filter(|_| *server_is_named || !store_is_named));
-    }
-    let (one, other) = match store_is_named {
-        true => ("--store", "--server"),
-        false => ("FLOWFABRIC_STORE", "FLOWFABRIC_SERVER"),
-    };
-    Err(Problem::usage(format!("{one} and {other} are both given; work is in a store or behind a server"))
-        .hint(format!(
-            "leave one of them out; {one} or {other} on the command line wins over the environment"
-        )))
 }
 
 /// What programs in Rust are told by.

@@ -10,6 +10,7 @@
 //! | graphs of work | [`Fabric::flow`], [`FlowBuilder`], [`Node`], [`FlowRun`], [`Fabric::flows`] |
 //! | changing the course of work | [`Fabric::cancel`], [`Fabric::replay`], [`Operation`], [`LaneHandle`] |
 //! | the same for many executions | [`Fabric::bulk`], [`NewBulk`], [`BulkRun`] |
+//! | how a server is | [`Probe`] |
 //! | who may call a server, where it delivers events | [`Fabric::create_token`], [`Fabric::set_webhook`] |
 //! | events and states as they happen | [`Fabric::events`], [`Fabric::watch`] |
 //! | running work | [`Worker`], [`Context`], [`Outcome`], [`TaskFailure`] |
@@ -37,6 +38,7 @@ mod mail;
 mod operation;
 mod options;
 mod output;
+mod probe;
 mod run;
 mod signals;
 mod submission;
@@ -70,6 +72,7 @@ pub use mail::{KeyInfo, SignalCall, WaitpointList, WaitpointPage};
 pub use operation::{Cancelled, LaneHandle, LaneSettings, Operation};
 pub use options::Options;
 pub use output::Frames;
+pub use probe::Probe;
 pub use run::{Run, result_of};
 pub use signals::asked_to_end;
 pub use submission::Submission;

@@ -19,7 +19,7 @@ fn python(script: &str, address: &str) -> Command {
     let mut command = Command::new("python3");
     // The server is on this machine, whatever proxy is set up for the world outside.
     command.arg(format!("{folder}/{script}")).env("FLOWFABRIC_SERVER", address).env("no_proxy", "127.0.0.1");
-    command.stdout(Stdio::piped()).env_remove("FLOWFABRIC_TOKEN");
+    command.stdout(Stdio::piped()).env_remove("FLOWFABRIC_TOKEN").env("PYTHONDONTWRITEBYTECODE", "1");
     command
 }
 

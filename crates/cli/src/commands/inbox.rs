@@ -19,6 +19,7 @@ const REASON_CHARS: usize = 80;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   flowfabric inbox list --json
+  flowfabric inbox get 17
   flowfabric inbox repost 17 --cause 'the lane takes work again'
   flowfabric inbox drop 18 --cause 'ordered twice'")]
 pub struct Inbox {
@@ -30,6 +31,13 @@ pub struct Inbox {
 enum What {
     /// Those that could not become executions, each with the reason
     List,
+    /// Show one of them with all that was posted
+    #[command(after_help = "Example:\n  flowfabric inbox get 17 --json")]
+    Get {
+        /// The number that `flowfabric inbox list` shows
+        #[arg(value_name = "NUMBER")]
+        number: u64,
+    },
     /// Try one of them again, as it was posted
     #[command(after_help = "Example:\n  flowfabric inbox repost 17 --cause 'the lane takes work again'")]
     Repost(Named),
@@ -51,6 +59,7 @@ impl Inbox {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
         match self.what {
             What::List => list(settings).await,
+            What::Get { number } => get(settings, number).await,
             What::Repost(it) => {
                 it.done(settings, "reposted", async |letter| it.by.apply(letter.repost()).await).await
             }
@@ -93,6 +102,34 @@ async fn list(settings: &Settings) -> Result<(), Problem> {
                 return show(settings, &letters);
             }
         }
+    })
+    .await
+}
+
+async fn get(settings: &Settings, number: u64) -> Result<(), Problem> {
+    session::with(settings, Open::Existing, Patience::Short, async |fabric| {
+        let letter = fabric.letter(number).await?;
+        let letter = letter.content();
+        if settings.json {
+            return view::document(&row(letter));
+        }
+        let DeadLetter { posted, reason, at } = letter;
+        let mut fields = vec![
+            ("number", posted.number.to_string()),
+            ("kind", posted.shown_kind()),
+            ("posted", view::time(posted.posted_at)),
+            ("given up", view::time(*at)),
+            ("reason", reason.to_string()),
+        ];
+        // What was not posted has its default.
+        let said = row(letter);
+        for name in ["id", "namespace", "lane", "key", "options", "input"] {
+            let value = &said[name];
+            if !value.is_null() {
+                fields.push((name, value.as_str().map_or_else(|| value.to_string(), str::to_owned)));
+            }
+        }
+        view::print_fields(&fields)
     })
     .await
 }

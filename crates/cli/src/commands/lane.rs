@@ -15,10 +15,11 @@ use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
 use crate::{parse, view};
 
-/// List, pause, resume, drain and set lanes
+/// List, show, pause, resume, drain and set lanes
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   flowfabric lane list
+  flowfabric lane get billing
   flowfabric lane pause billing --cause 'the bank is closed'
   flowfabric lane set billing --strict --retention 30d")]
 pub struct Lane {
@@ -30,6 +31,12 @@ pub struct Lane {
 enum What {
     /// Show every lane that has work or settings of its own
     List,
+    /// Show one lane; one that nobody has changed has the defaults
+    #[command(after_help = "Example:\n  flowfabric lane get billing --json")]
+    Get {
+        #[arg(value_name = "LANE")]
+        lane: LaneName,
+    },
     /// Let nothing of a lane start; it still takes work
     Pause(Named),
     /// Let a lane go on, and take work again
@@ -71,6 +78,7 @@ impl Lane {
         session::with(settings, Open::OrCreate, Patience::Short, async |fabric| {
             let lane = match self.what {
                 What::List => return list(&fabric, settings.json).await,
+                What::Get { lane } => return get(&fabric, lane, settings.json).await,
                 What::Pause(it) => it.by.apply(fabric.lane(&it.lane).pause()).await?,
                 What::Resume(it) => it.by.apply(fabric.lane(&it.lane).resume()).await?,
                 What::Drain(it) => it.by.apply(fabric.lane(&it.lane).drain()).await?,
@@ -104,9 +112,12 @@ impl Set {
     }
 }
 
+/// A lane, and how much in it has not ended.
+type Counted = (flowfabric::Lane, u64);
+
 /// The lanes with settings of their own, and those that only have work.
-async fn list(fabric: &Fabric, json: bool) -> Result<(), Problem> {
-    let mut lanes: BTreeMap<LaneName, (flowfabric::Lane, u64)> = BTreeMap::new();
+async fn counted(fabric: &Fabric) -> Result<BTreeMap<LaneName, Counted>, Problem> {
+    let mut lanes: BTreeMap<LaneName, Counted> = BTreeMap::new();
     for lane in fabric.lanes().await? {
         lanes.insert(lane.name.clone(), ((*lane).clone(), 0));
     }
@@ -115,12 +126,39 @@ async fn list(fabric: &Fabric, json: bool) -> Result<(), Problem> {
         let entry = lanes.entry(key.lane.clone()).or_insert_with(lane);
         entry.1 += if key.state.is_terminal() { 0 } else { count };
     }
+    Ok(lanes)
+}
+
+async fn get(fabric: &Fabric, lane: LaneName, json: bool) -> Result<(), Problem> {
+    let known = counted(fabric).await?.remove(&lane);
+    let (lane, open) = known.unwrap_or_else(|| (flowfabric::Lane::default_of(lane), 0));
     if json {
-        let with_count = |(lane, open): &(flowfabric::Lane, u64)| {
-            let mut value = value(lane);
-            value["open"] = json!(open);
-            value
-        };
+        return view::document(&with_count(&(lane, open)));
+    }
+    let mut fields = vec![
+        ("lane", lane.name.to_string()),
+        ("mode", lane.mode.to_string()),
+        ("open", open.to_string()),
+        ("step", step(lane.step_ms)),
+        ("retention", lane.retention_ms.map_or_else(|| "default".to_owned(), view::duration_text)),
+        ("renewals", if lane.renewed_events { "are events" } else { "are no events" }.to_owned()),
+    ];
+    if lane.revision > 0 {
+        fields.push(("changed", format!("{} by {}", view::time(lane.changed_at), lane.actor)));
+        fields.push(("cause", lane.cause.to_string()));
+    }
+    view::print_fields(&fields)
+}
+
+fn with_count((lane, open): &Counted) -> Value {
+    let mut value = value(lane);
+    value["open"] = json!(open);
+    value
+}
+
+async fn list(fabric: &Fabric, json: bool) -> Result<(), Problem> {
+    let lanes = counted(fabric).await?;
+    if json {
         let lanes: Vec<Value> = lanes.values().map(with_count).collect();
         return view::document(&json!({ "lanes": lanes }));
     }

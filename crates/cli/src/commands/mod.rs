@@ -10,12 +10,14 @@ mod doctor;
 mod explain;
 mod flow;
 mod get;
+mod health;
 mod hold;
 mod inbox;
 mod info;
 mod key;
 mod lane;
 mod list;
+mod metrics;
 mod namespaces;
 mod operate;
 mod priority;
@@ -77,6 +79,8 @@ pub enum Command {
     Counts(counts::Counts),
     Namespaces(namespaces::Namespaces),
     Info(info::Info),
+    Health(health::Health),
+    Metrics(metrics::Metrics),
     Tail(tail::Tail),
     Worker(worker::Worker),
     Workers(workers::Workers),
@@ -121,6 +125,8 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Problem> {
         Command::Counts(it) => it.run(&settings).await,
         Command::Namespaces(it) => it.run(&settings).await,
         Command::Info(it) => it.run(&settings).await,
+        Command::Health(it) => it.run(&settings).await,
+        Command::Metrics(it) => it.run(&settings).await,
         Command::Tail(it) => it.run(&settings).await,
         Command::Worker(it) => it.run(&settings).await,
         Command::Workers(it) => it.run(&settings).await,

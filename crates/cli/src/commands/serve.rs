@@ -76,8 +76,15 @@ impl Serve {
         let read = command.try_get_matches_from(["--listen", address]);
         let read = read.and_then(|it| Serve::from_arg_matches(&it));
         let serve = read.map_err(|error| Problem::usage(error.to_string()))?;
-        serve.config()?.check().map_err(|error| Problem::usage(error.to_string()))?;
+        serve.check()?;
         Ok(serve)
+    }
+
+    /// Whether a server may start like this; what it says comes with what to do.
+    pub fn check(&self) -> Result<Config, Problem> {
+        let config = self.config()?;
+        config.check().map_err(|error| Problem::usage(error.to_string()))?;
+        Ok(config)
     }
 
     pub fn address(&self) -> &str {
@@ -85,8 +92,7 @@ impl Serve {
     }
 
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
-        let config = self.config()?;
-        config.check().map_err(|error| Problem::usage(error.to_string()))?;
+        let config = self.check()?;
         session::with(&settings.embedded()?, Open::OrCreate, Patience::Long, async |fabric| {
             self.serve(fabric, config, settings).await
         })

@@ -17,9 +17,12 @@ use crate::{parse, view};
 #[command(after_help = "Examples:
   flowfabric stream 0197f3a2-6f3e-7c41-9b1d-0242ac120002
   flowfabric stream 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --follow --after 1:42
+  flowfabric stream 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --newest-first --limit 20
   flowfabric stream 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --summary
 
-Each line starts with a place, ATTEMPT:NUMBER, from which --after goes on.")]
+Each line starts with a place, ATTEMPT:NUMBER, from which --after goes on: with what comes later, or
+with what came before if the newest come first. Newest first are the frames of one attempt: that of
+--after, or the newest that has any.")]
 pub struct Stream {
     #[arg(value_name = "ID")]
     id: ExecutionId,
@@ -29,8 +32,15 @@ pub struct Stream {
     /// Only what comes after this place, ATTEMPT:NUMBER
     #[arg(long, value_name = "PLACE")]
     after: Option<Place>,
+    /// Show the newest frames of an attempt, the last one first
+    #[arg(long, conflicts_with = "follow")]
+    newest_first: bool,
+    /// How many at most, with --newest-first
+    #[arg(long, value_name = "COUNT", default_value_t = 100, requires = "newest_first")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
     /// Show the summary document instead
-    #[arg(long, conflicts_with_all = ["follow", "after"])]
+    #[arg(long, conflicts_with_all = ["follow", "after", "newest_first"])]
     summary: bool,
     /// Stop following after so long
     #[arg(long, value_name = "DURATION", value_parser = parse::duration, allow_hyphen_values = true)]
@@ -57,6 +67,18 @@ impl Stream {
                 false => view::document(&json!(document)),
             };
         }
+        if self.newest_first {
+            let frames = run.frames().newest_first().limit(self.limit as usize);
+            let frames = match self.after {
+                Some(place) => frames.attempt(place.attempt).after(place.number),
+                None => frames,
+            };
+            for frame in frames.await? {
+                let place = Place { attempt: frame.attempt, number: frame.number };
+                tell(place, &Output::Frame(frame), json)?;
+            }
+            return Ok(());
+        }
         let mut tail = run.tail(self.after).await?;
         tokio::select! {
             end = show(&mut tail, self.follow, json) => end,
@@ -68,20 +90,22 @@ impl Stream {
 
 async fn show(tail: &mut Tail, follow: bool, json: bool) -> Result<(), Problem> {
     while let Some(output) = if follow { tail.next().await } else { tail.next_now().await }? {
-        let place = tail.place();
-        if json {
-            let mut value = value(&output);
-            value["place"] = json!(place.to_string());
-            view::json_line(&value)?;
-            continue;
-        }
-        view::line(&match &output {
-            Output::Frame(frame) => format!("{place}  {}  {}", frame.kind, text(frame)),
-            Output::Closed { attempt, outcome } => format!("attempt {attempt} {}", outcome.word()),
-            Output::Ended(state) => state.word().to_owned(),
-        })?;
+        tell(tail.place(), &output, json)?;
     }
     Ok(())
+}
+
+fn tell(place: Place, output: &Output, json: bool) -> Result<(), Problem> {
+    if json {
+        let mut value = value(output);
+        value["place"] = json!(place.to_string());
+        return view::json_line(&value);
+    }
+    view::line(&match output {
+        Output::Frame(frame) => format!("{place}  {}  {}", frame.kind, text(frame)),
+        Output::Closed { attempt, outcome } => format!("attempt {attempt} {}", outcome.word()),
+        Output::Ended(state) => state.word().to_owned(),
+    })
 }
 
 fn text(frame: &Frame) -> String {

@@ -18,6 +18,7 @@ use crate::{parse, view};
   flowfabric token create billing-worker --role worker --namespace billing
   flowfabric token create dashboards --role viewer --expires 90d
   flowfabric token list
+  flowfabric token get tok_1f0c9d2a77b1e0c4
   flowfabric token revoke tok_1f0c9d2a77b1e0c4 --cause 'left the team'")]
 pub struct Token {
     #[command(subcommand)]
@@ -33,6 +34,13 @@ enum What {
     Create(Create),
     /// List all tokens
     List,
+    /// Show a token, without its secret
+    #[command(after_help = "Example:\n  flowfabric token get tok_1f0c9d2a77b1e0c4 --json")]
+    Get {
+        /// The token, by its id
+        #[arg(value_name = "ID")]
+        id: String,
+    },
     /// Revoke a token; servers refuse it within a second
     #[command(
         after_help = "Example:\n  flowfabric token revoke tok_1f0c9d2a77b1e0c4 --cause 'left the team'"
@@ -99,6 +107,16 @@ impl Token {
                 }
                 view::print_table(&table(&tokens))
             }
+            What::Get { id } => {
+                let token = fabric.tokens().await?.into_iter().find(|it| it.id == id).ok_or_else(|| {
+                    Problem::not_found(format!("there is no token {id}"))
+                        .hint("`flowfabric token list` shows them")
+                })?;
+                match settings.json {
+                    true => view::document(&json!({ "token": token })),
+                    false => show(&token),
+                }
+            }
             What::Revoke(it) => {
                 let token = fabric.revoke_token(&it.id, &it.by.actor(), &it.by.cause).await?;
                 if settings.json {
@@ -111,16 +129,33 @@ impl Token {
     }
 }
 
+fn show(token: &TokenInfo) -> Result<(), Problem> {
+    let mut fields = vec![
+        ("id", token.id.clone()),
+        ("name", token.name.clone()),
+        ("role", token.role.clone()),
+        ("namespaces", namespaces(token)),
+        ("payloads", if token.see_payloads { "are shown" } else { "are hidden from viewers" }.to_owned()),
+        ("created", view::time(token.created_at.0)),
+    ];
+    fields.extend(token.expires_at.map(|at| ("expires", view::time(at.0))));
+    fields.extend(token.revoked_at.map(|at| ("revoked", view::time(at.0))));
+    view::print_fields(&fields)
+}
+
+fn namespaces(token: &TokenInfo) -> String {
+    if token.namespaces.is_empty() { "all".to_owned() } else { token.namespaces.join(", ") }
+}
+
 fn table(tokens: &[TokenInfo]) -> comfy_table::Table {
     let mut table = view::table(&["id", "name", "role", "namespaces", "created", "expires", "revoked"]);
     let time = |at: Option<ff_api::Time>| at.map_or_else(|| "-".to_owned(), |at| view::time(at.0));
     for it in tokens {
-        let namespaces = if it.namespaces.is_empty() { "all".to_owned() } else { it.namespaces.join(", ") };
         table.add_row(vec![
             it.id.clone(),
             it.name.clone(),
             it.role.clone(),
-            namespaces,
+            namespaces(it),
             view::time(it.created_at.0),
             time(it.expires_at),
             time(it.revoked_at),

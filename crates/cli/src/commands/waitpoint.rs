@@ -1,12 +1,16 @@
 //! `flowfabric waitpoint`
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use flowfabric::{
-    ExecutionId, Fabric, Kind, LaneName, Namespace, Reason, WaitpointEntry, WaitpointId, WaitpointList,
+    EventFilter, ExecutionId, Fabric, Fact, Family, Kind, LaneName, Namespace, Reason, Start, WaitpointEntry,
+    WaitpointId, WaitpointList, WaitpointPage,
 };
 use serde_json::{Value, json};
 
 use super::operate::Who;
+use super::watch::sleep;
 use crate::problem::Problem;
 use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
@@ -27,7 +31,9 @@ pub struct Waitpoint {
 #[derive(Subcommand, Debug)]
 enum What {
     /// List and search open waitpoints, newest first
-    #[command(after_help = "Example:\n  flowfabric waitpoint list --kind refund --limit 20")]
+    #[command(after_help = "Examples:
+  flowfabric waitpoint list --kind refund --limit 20
+  flowfabric waitpoint list --name approval --wait --timeout 1h")]
     List(List),
     /// Show one open waitpoint, and its token if that is asked for
     #[command(
@@ -61,6 +67,13 @@ struct List {
     /// The page after this one
     #[arg(long, value_name = "WAITPOINT")]
     after: Option<WaitpointId>,
+    /// Wait until there is one
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait; then the exit code is 124
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, allow_hyphen_values = true)]
+    #[arg(requires = "wait")]
+    timeout: Option<Duration>,
 }
 
 #[derive(Args, Debug)]
@@ -105,7 +118,22 @@ impl List {
         if let Some(after) = self.after {
             list = list.after(after);
         }
-        let page = list.await?;
+        // A waitpoint that is opened is news of one family, one that somebody begins to wait for is of another.
+        let events = EventFilter {
+            families: vec![Family::Signal, Family::Execution],
+            namespace: self.namespace,
+            lane: self.lane,
+            execution: self.execution,
+            ..EventFilter::default()
+        };
+        let page = match self.wait {
+            false => list.await?,
+            true => tokio::select! {
+                page = first(fabric, list, events) => page?,
+                () = sleep(self.timeout) => return Err(Problem::timeout("no waitpoint was opened in time")),
+                () = flowfabric::asked_to_end() => return Ok(()),
+            },
+        };
         if json {
             let rows: Vec<Value> = page.waitpoints.iter().map(value).collect();
             return view::document(&json!({ "waitpoints": rows, "next": page.next }));
@@ -128,6 +156,22 @@ impl List {
             Some(next) => view::line(&format!("\nmore: --after {next}")),
             None => Ok(()),
         }
+    }
+}
+
+/// The first page that holds anything.
+async fn first(fabric: &Fabric, list: WaitpointList, filter: EventFilter) -> Result<WaitpointPage, Problem> {
+    // Listening starts before looking, so that nothing falls between.
+    let mut events = fabric.events(filter, Start::Now).await?;
+    loop {
+        let page = list.clone().await?;
+        if !page.waitpoints.is_empty() {
+            return Ok(page);
+        }
+        while !matches!(
+            events.next().await?.event.fact,
+            Fact::WaitpointOpened { .. } | Fact::Suspended { .. }
+        ) {}
     }
 }
 

@@ -9,35 +9,48 @@ use flowfabric::{Context, Fabric, Outcome, Payload, Stopped, TaskFailure};
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use super::workers::Manage;
 use crate::problem::Problem;
 use crate::program::Program;
 use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
 use crate::{parse, view};
 
-/// Run a program for each execution of a kind: input on stdin, result from stdout
+/// Run a program for each execution of a kind: input on stdin, result from stdout; or look after workers
 #[derive(Args, Debug)]
 #[command(
-    after_help = "The program runs with `sh -c`, in a process group of its own. It reads the input as JSON from stdin. What it
-writes to stdout is the result: JSON if it is that, otherwise a text. Its exit code decides:
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "The program runs with `sh -c`, in a process group of its own. It reads the input as JSON from stdin.
+What it writes to stdout is the result: JSON if it is that, otherwise a text. Its exit code decides:
   0      completed
   65     failed for good: the input is wrong
   75     not now: the same attempt goes on after --later, nothing is spent
   other  failed; tried again as the policy says, with the end of stderr as the message
-In its environment are FLOWFABRIC_EXECUTION, _ATTEMPT, _KIND, _LANE and _NAMESPACE. It gets SIGTERM, and SIGKILL
-after --kill-after, when it is cancelled, loses its lease, or the worker stops.
+In its environment are FLOWFABRIC_EXECUTION, _ATTEMPT, _KIND, _LANE and _NAMESPACE. It gets SIGTERM,
+and SIGKILL after --kill-after, when it is cancelled, loses its lease, or the worker stops.
 
 Examples:
   flowfabric worker --kind greet --exec 'jq -c .name'
-  flowfabric worker --kind render --exec ./render.sh --lane video --capability gpu --concurrency 2"
+  flowfabric worker --kind render --exec ./render.sh --lane video --capability gpu --concurrency 2
+  flowfabric worker list
+  flowfabric worker drain 0197f3a2-6f3e-7c41-9b1d-0242ac120002"
 )]
 pub struct Worker {
+    #[command(subcommand)]
+    manage: Option<Manage>,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+#[derive(Args, Debug)]
+struct Serve {
     /// The kind of work it takes; may be given several times
     #[arg(long, value_name = "NAME", required = true, action = ArgAction::Append)]
     kind: Vec<String>,
     /// The program, for `sh -c`
-    #[arg(long, value_name = "CMD")]
-    exec: String,
+    #[arg(long, value_name = "CMD", required = true)]
+    exec: Option<String>,
     /// A lane it serves; may be given several times [default: default]
     #[arg(long, value_name = "NAME", action = ArgAction::Append)]
     lane: Vec<String>,
@@ -73,13 +86,25 @@ fn concurrency(text: &str) -> Result<usize, String> {
 
 impl Worker {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
-        session::with(settings, Open::OrCreate, Patience::Long, |fabric| self.serve(fabric, settings)).await
+        let serve = self.serve;
+        match self.manage {
+            Some(manage) => manage.run(settings).await,
+            None => {
+                session::with(settings, Open::OrCreate, Patience::Long, |fabric| {
+                    serve.serve(fabric, settings)
+                })
+                .await
+            }
+        }
     }
+}
 
+impl Serve {
     async fn serve(self, fabric: Fabric, settings: &Settings) -> Result<(), Problem> {
         let (alive, mut all_gone) = mpsc::channel(1);
         let program = Arc::new(Program {
-            command: self.exec.clone(),
+            // Absent only below a command that looks after workers, which has no need of it.
+            command: self.exec.clone().unwrap_or_default(),
             output_bytes_max: settings.limits.result_bytes_max,
             kill_after: self.kill_after,
             later: self.later,

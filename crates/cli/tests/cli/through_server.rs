@@ -2,13 +2,14 @@
 
 use std::process::Stdio;
 
+use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::stand::{Said, Server, Stand};
 
 /// A server, and the folder of somebody who has no store.
 struct Away {
-    _home: Stand,
+    home: Stand,
     stand: Stand,
     server: Server,
 }
@@ -17,7 +18,7 @@ impl Away {
     fn new() -> Away {
         let home = Stand::new();
         let server = home.serve([]);
-        Away { _home: home, stand: Stand::new(), server }
+        Away { home, stand: Stand::new(), server }
     }
 
     fn command<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> std::process::Command {
@@ -94,6 +95,43 @@ fn keys_webhooks_and_letters_are_looked_after() {
 }
 
 #[test]
+fn a_dead_letter_is_shown_reposted_and_dropped() {
+    let away = Away::new();
+    away.ok(["lane", "drain", "billing"]);
+    // What an application writes into the file of the server.
+    let file = Connection::open(away.home.path("flowfabric.db")).unwrap();
+    file.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+    let post = "INSERT INTO inbox (kind, input, lane) VALUES ('charge', '7', 'billing')";
+    file.execute_batch(&format!("{post}; {post};")).unwrap();
+    // Both are given up; the change of the lane is an event as well.
+    let events = ["tail", "--family", "operator", "--from", "beginning", "--limit", "3", "--timeout", "50s"];
+    assert_eq!(away.ok(events).matches("dead_lettered").count(), 2);
+    let letters = away.json(["inbox", "list"])["dead_letters"].as_array().unwrap().clone();
+    let [first, second] = [&letters[0]["number"], &letters[1]["number"]].map(Value::to_string);
+    assert_eq!(away.json(["inbox", "get", &first]), letters[0]);
+    let shown = away.ok(["inbox", "get", &first]);
+    assert!(shown.contains("lane billing is draining") && shown.contains("charge"), "{shown}");
+
+    away.ok(["lane", "resume", "billing"]);
+    let cause = ["--cause", "it is open again"];
+    assert_eq!(away.json(["inbox", "repost", &first].into_iter().chain(cause))["reposted"], true);
+    let created =
+        ["tail", "--family", "execution", "--from", "beginning", "--limit", "1", "--timeout", "50s"];
+    assert!(away.ok(created).contains("kind=charge"));
+    assert_eq!(away.json(["list", "--lane", "billing"])["executions"].as_array().unwrap().len(), 1);
+    assert_eq!(away.ok(["inbox", "drop", &second, "--cause", "ordered twice"]), format!("{second}  dropped"));
+    assert_eq!(away.json(["inbox", "list"])["dead_letters"].to_string(), "[]");
+    for what in ["get", "repost", "drop"] {
+        let gone: Said = away.command(["inbox", what, &second]).output().unwrap().into();
+        assert!(gone.code == 3 && gone.err.contains("there is no dead letter"), "{gone:?}");
+    }
+    let all = ["tail", "--family", "operator", "--from", "beginning", "--limit", "6", "--timeout", "50s"];
+    let told = away.ok(all);
+    assert!(told.contains("letter_reposted") && told.contains("it is open again"), "{told}");
+    assert!(told.contains("letter_dropped") && told.contains("ordered twice"), "{told}");
+}
+
+#[test]
 fn a_bulk_operation_is_left_to_the_server_or_waited_for() {
     let away = Away::new();
     for _ in 0..5 {
@@ -118,7 +156,14 @@ fn a_server_in_the_settings_and_a_store_on_the_command_line_do_not_mix() {
     assert_eq!(away.stand.json(["get", &id])["kind"], "x");
     let said = away.stand.run(["get", &id, "--store", "sqlite:own.db"]);
     assert_eq!(said.code, 3, "{said:?}");
-    let both: Said = away.command(["list", "--store", "sqlite:own.db"]).output().unwrap().into();
+    // A flag wins over the environment; two flags, or two variables, are one too many.
+    let flag: Said = away.command(["list", "--store", "sqlite:own.db"]).output().unwrap().into();
+    assert!(flag.code == 3 && flag.err.contains("own.db"), "{flag:?}");
+    let flags = ["list", "--store", "sqlite:own.db", "--server", &away.server.url];
+    let both: Said = away.command(flags).output().unwrap().into();
+    assert!(both.code == 2 && both.err.contains("--server"), "{both:?}");
+    let mut variables = away.command(["list"]);
+    let both: Said = variables.env("FLOWFABRIC_STORE", "sqlite:own.db").output().unwrap().into();
     assert!(both.code == 2 && both.err.contains("--server"), "{both:?}");
     let store: Said = away.command(["doctor"]).output().unwrap().into();
     assert!(store.code == 2 && store.err.contains("--store"), "{store:?}");

@@ -11,9 +11,11 @@
 //! | `problem.rs` | what a server says in place of an answer |
 //! | `traffic.rs` | how much is on its way |
 //! | `ids.rs` | new ids |
+//! | `asking.rs` | single questions without all of this |
 
 mod access;
 mod address;
+mod asking;
 mod bulk;
 mod courier;
 mod events;
@@ -51,6 +53,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 pub(crate) use address::Address;
+pub(crate) use asking::Asking;
 pub(crate) use events::Following;
 pub(crate) use tail::Reading;
 
@@ -88,9 +91,7 @@ pub(crate) struct Remote {
 impl Remote {
     /// Finds out whether there is a server that this SDK can speak to.
     pub async fn connect(address: Address, options: &Options) -> Result<Remote, Error> {
-        let given = std::env::var("FLOWFABRIC_TOKEN").ok().filter(|it| !it.trim().is_empty());
-        let token = options.token.as_ref().map(|it| it.0.clone()).or(given);
-        let http = Http::new(address, token.as_deref(), options.ca_file.as_deref())?;
+        let http = Http::new(address, token(options).as_deref(), options.ca_file.as_deref())?;
         let (ids, closed) = (Ids::new(random::seed()), watch::Sender::new(false));
         let (courier, limits, polls) = (Courier::new(http.clone()), Limits::default(), Arc::default());
         let retry_for = options.retry_for;
@@ -285,6 +286,12 @@ impl Remote {
     fn admit(&self, command: &Command) -> Result<(), Failure> {
         Ok(command.validate(&self.limits)?)
     }
+}
+
+/// The token that is given, or that of the environment.
+fn token(options: &Options) -> Option<String> {
+    let given = std::env::var("FLOWFABRIC_TOKEN").ok().filter(|it| !it.trim().is_empty());
+    options.token.as_ref().map(|it| it.0.clone()).or(given)
 }
 
 /// Whether a failure is an answer to the command, and not the lack of one.

@@ -1,4 +1,13 @@
 //! `flowfabric submit`
+//!
+//! | to read about | open |
+//! |---|---|
+//! | what is executed, where and how | `mod.rs` |
+//! | executions in a file | `jobs.rs` |
+//! | sending them | `batches.rs` |
+
+mod batches;
+mod jobs;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,7 +27,7 @@ use crate::{parse, view};
 /// How many submissions are made ready at once.
 const CHUNK: u64 = 10_000;
 
-/// Submit work; prints the id of the execution
+/// Submit work, one execution or a file of them; prints the id of each
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   flowfabric submit greet --input '{\"name\":\"Ada\"}'
@@ -26,11 +35,23 @@ const CHUNK: u64 = 10_000;
   echo '[1,2,3]' | flowfabric submit sum - --wait --timeout 30s
   flowfabric submit report --delay 5m --deadline 2h --tag team.name=sales
   flowfabric submit sync --policy '{\"max_elapsed_ms\":\"1h\",\"non_retryable\":[\"bad_input\"]}'
-  flowfabric submit load --count 1000")]
+  flowfabric submit load --count 1000
+  flowfabric submit --file jobs.jsonl
+  jq -c '.orders[] | {kind: \"charge\", input: .}' day.json | flowfabric submit --file -
+
+In a file each line is a JSON object with the fields of POST /v1/executions: kind, and as needed
+input, namespace, lane, priority, delay_ms, start_at, deadline_ms, deadline_at, capabilities, tags,
+idempotency_key, policy and id; durations may be written as \"5m\". A JSON list of such objects will
+do, too. A file is checked to its end before anything is submitted. With --json there is a line for
+each, with the line on which it stands, and its id or its error.")]
 pub struct Submit {
     /// The name of the task
-    #[arg(value_name = "KIND")]
-    kind: String,
+    #[arg(value_name = "KIND", required_unless_present = "file")]
+    kind: Option<String>,
+    /// Submit all executions in a file, which may differ; - is the standard input
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["kind", "Input", "Place", "Times", "Tries", "count", "wait", "timeout"])]
+    file: Option<PathBuf>,
     #[command(flatten)]
     input: Input,
     #[command(flatten)]
@@ -147,8 +168,15 @@ fn policy(text: &str) -> Result<Box<Policy>, String> {
 
 impl Submit {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
+        if let Some(path) = &self.file {
+            return session::with(settings, Open::OrCreate, Patience::Short, async |fabric| {
+                batches::submit(&fabric, path, settings.json).await
+            })
+            .await;
+        }
         let input = self.input.read(settings.limits.input_bytes_max)?;
-        let submission = Submission::of_bytes(&self.kind, &self.input.content_type, input);
+        let kind = self.kind.as_deref().unwrap_or_default();
+        let submission = Submission::of_bytes(kind, &self.input.content_type, input);
         let policy = self.policy.policy.clone().unwrap_or_default();
         let submission = submission.policy((*policy).clone());
         let submission = self.times.apply(self.place.apply(submission)?);
