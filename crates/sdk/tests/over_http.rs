@@ -188,7 +188,7 @@ async fn a_claim_that_no_other_follows_is_confirmed() {
     let run = remote.submit("hold", &()).await.unwrap();
     // Long before the lease needs it: the worker has no room to ask for more, and says so instead.
     let seen = loop {
-        let seen = events.next().await.event;
+        let seen = events.next().await.unwrap().event;
         if seen.fact.word() == "lease_renewed" {
             break seen;
         }
@@ -238,7 +238,7 @@ async fn events_over_a_connection_that_breaks_come_exactly_once() {
     }
     let mut seen = Vec::new();
     for n in 0..30 {
-        seen.push(events.next().await.event.execution.unwrap());
+        seen.push(events.next().await.unwrap().event.execution.unwrap());
         if n % 7 == 0 {
             proxy.cut();
         }
@@ -247,7 +247,7 @@ async fn events_over_a_connection_that_breaks_come_exactly_once() {
     let cursor = events.cursor().clone();
     let last = local.submit("charge", &30).await.unwrap().id();
     let mut again = remote.events(EventFilter::default(), Start::After(cursor)).await.unwrap();
-    assert_eq!(again.next().await.event.execution, Some(last));
+    assert_eq!(again.next().await.unwrap().event.execution, Some(last));
 }
 
 #[tokio::test]
