@@ -28,8 +28,8 @@ const EXACTLY: &[&str] = &["--phases=examples,coverage,fuzzing,stateful", "--max
 /// Requests of callers who may do less. What they may not do is refused, so it says nothing whether a request is taken;
 /// that nothing breaks and every answer is a documented one holds for them, too.
 const LIMITED: &[&str] = &[
-    "--phases=coverage,fuzzing",
-    "--max-examples=3",
+    "--phases=fuzzing",
+    "--max-examples=4",
     "--checks=not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
     // Some operations refuse all that such a caller asks, which is as it should be.
     "--warnings=off",

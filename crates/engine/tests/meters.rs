@@ -26,6 +26,11 @@ async fn submit(engine: &Engine, start: Option<When>, priority: i8) {
     engine.execute(Create { start, priority, ..create }).await.unwrap();
 }
 
+/// Replies leave before what a commit means for others is looked at; whoever asks the engine afterwards comes after both.
+async fn settled(engine: &Engine) {
+    engine.stats().await.unwrap();
+}
+
 /// A worker of its own claims everything that is ready.
 async fn claim(engine: &Engine, count: usize) {
     let instance = engine.new_instance_id(START);
@@ -47,6 +52,7 @@ async fn claim(engine: &Engine, count: usize) {
     while claimed < count {
         claimed += engine.poll(poll.clone(), count, Duration::from_secs(30)).await.unwrap().len();
     }
+    settled(engine).await;
 }
 
 #[tokio::test]
@@ -83,6 +89,7 @@ async fn every_commit_counts_once_with_the_commands_it_carries() {
     for reply in engine.execute_all(commands.collect()).await {
         reply.unwrap();
     }
+    settled(&engine).await;
     let after = engine.meters().batch_commands.read();
     let commits = after.count() - before.count();
     assert_eq!(after.sum - before.sum, 20.0);

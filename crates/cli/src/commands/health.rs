@@ -17,9 +17,9 @@ use crate::view;
   flowfabric health --store postgres://localhost/jobs
 
 A server is asked whether its process lives; with --ready, whether requests should be sent to it:
-not when it is about to stop, and not while its store is out of reach. Neither needs a token. A store
-is asked whether it answers. --patience is how long that may take. Restart what does not live, but not
-what is only not ready.")]
+not when it is about to stop, and not while its store is out of reach. Neither needs a token. A
+store is asked whether it answers. --patience is how long that may take. Restart what does not live,
+but not what is only not ready.")]
 pub struct Health {
     /// Ask whether requests should be sent there
     #[arg(long)]
