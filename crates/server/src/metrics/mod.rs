@@ -23,6 +23,7 @@ const LANES_MAX: usize = 100;
 
 /// Every metric: its name, its type, and what it says.
 pub const NAMES: &[(&str, &str, &str)] = &[
+    ("flowfabric_store_up", "gauge", "Whether the store could be read just now"),
     ("flowfabric_executions", "gauge", "Executions by lane and state"),
     ("flowfabric_queue_depth", "gauge", "Executions that wait for a worker, by lane"),
     (
@@ -61,10 +62,16 @@ pub const NAMES: &[(&str, &str, &str)] = &[
 /// All metrics of this server, as text.
 ///
 /// # Errors
-/// The store cannot be read.
+/// The engine has stopped.
 pub async fn render(app: &Arc<App>) -> Result<String, Failure> {
     let mut text = Text::default();
-    let lanes = lanes(app).await?;
+    // What the server knows of itself is needed most while its store is away.
+    let found = lanes(app).await;
+    text.value("flowfabric_store_up", &[], if found.is_ok() { 1.0 } else { 0.0 });
+    let lanes = found.unwrap_or_else(|failure| {
+        tracing::debug!(%failure, "the store's figures cannot be read");
+        Lanes::default()
+    });
     for (lane, states) in &lanes.states {
         for (state, count) in states {
             text.value("flowfabric_executions", &[("lane", lane), ("state", state.word())], *count as f64);
