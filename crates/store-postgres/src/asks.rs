@@ -30,9 +30,14 @@ use crate::records::{Read, ReadError, class, column, count, execution, json as p
 const EVENT_PACKS_PER_SWEEP: usize = 1_000;
 
 pub(crate) const LOAD: &str = "SELECT * FROM flowfabric.load_1($1, $2, $3)";
-/// One statement sees one state of the database, so that both functions answer at one version.
-pub(crate) const LOAD_WITH_REGISTRY: &str =
-    "SELECT * FROM flowfabric.load_1($1, $2, $3) UNION ALL SELECT * FROM flowfabric.load_registry_1($1, $4)";
+/// What is asked for now and then, too. One statement sees one state of the database, so that all of it is answered at one
+/// version.
+pub(crate) const LOAD_WITH_REST: &str = concat!(
+    "SELECT * FROM flowfabric.load_1($1, $2, $3)",
+    " UNION ALL SELECT * FROM flowfabric.load_registry_1($1, coalesce($4, '[]'))",
+    " UNION ALL (SELECT 'newest', $5, id, NULL, NULL, NULL, NULL, NULL, NULL, NULL",
+    " FROM flowfabric.executions WHERE $5 IS NOT NULL ORDER BY id DESC LIMIT 1)",
+);
 
 /// What is asked, on its way.
 pub(crate) struct Encoded {
@@ -40,6 +45,15 @@ pub(crate) struct Encoded {
     /// Everything else, as JSON.
     pub(crate) others: Option<String>,
     pub(crate) registry: Option<String>,
+    /// The place of the opening among what is asked.
+    pub(crate) opening: Option<i32>,
+}
+
+impl Encoded {
+    /// Whether the load function alone has all the answers.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.registry.is_none() && self.opening.is_none()
+    }
 }
 
 /// The arguments of the load functions.
@@ -97,7 +111,9 @@ pub(crate) fn encode(asks: &[Ask]) -> Encoded {
         });
     }
     let text = |list: Vec<Value>| (!list.is_empty()).then(|| Value::Array(list).to_string());
-    Encoded { executions, others: text(others), registry: text(registry) }
+    let opening = asks.iter().position(|ask| matches!(ask, Ask::Opening));
+    let opening = opening.and_then(|place| i32::try_from(place).ok());
+    Encoded { executions, others: text(others), registry: text(registry), opening }
 }
 
 /// A limit as the database can count.
@@ -279,6 +295,7 @@ fn opening(lines: &[Line<'_>], header: Header) -> Read<Opening> {
             "lane" => opening.lanes.push(record("lane", line)?),
             "worker" => opening.workers.push(record("worker", line)?),
             "signing_key" => opening.signing_keys.push(record("signing key", line)?),
+            "newest" => opening.newest = Some(ExecutionId(line.a()?)),
             "lease" => opening.leases.push((InstanceId(line.a()?), ExecutionId(line.b()?))),
             _ => opening.ready_counts.push(ready_count(line)?),
         }

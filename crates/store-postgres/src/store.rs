@@ -278,16 +278,17 @@ impl Store for PostgresStore {
         self.ask(move |client| {
             let (asks, clock) = (asks.clone(), clock.clone());
             async move {
-                let asks::Encoded { executions, others, registry } = asks::encode(&asks);
-                let params: [Param<'_>; 4] = [
+                let encoded = asks::encode(&asks);
+                let params: [Param<'_>; 5] = [
                     (&partition, Type::INT4),
-                    (&executions, Type::UUID_ARRAY),
-                    (&others, Type::TEXT),
-                    (&registry, Type::TEXT),
+                    (&encoded.executions, Type::UUID_ARRAY),
+                    (&encoded.others, Type::TEXT),
+                    (&encoded.registry, Type::TEXT),
+                    (&encoded.opening, Type::INT4),
                 ];
-                let rows = match registry {
-                    None => client.query_typed(asks::LOAD, &params[..3]).await?,
-                    Some(_) => client.query_typed(asks::LOAD_WITH_REGISTRY, &params).await?,
+                let rows = match encoded.is_plain() {
+                    true => client.query_typed(asks::LOAD, &params[..3]).await?,
+                    false => client.query_typed(asks::LOAD_WITH_REST, &params).await?,
                 };
                 let loaded = asks::decode(Arc::unwrap_or_clone(asks), &rows)?;
                 Ok(Loaded { now: clock.map_or(loaded.now, |clock| clock.now()), ..loaded })

@@ -136,6 +136,8 @@ impl Reads<'_> {
         while let Some(row) = rows.next()? {
             opening.leases.push((InstanceId(id(row, 0)?), ExecutionId(id(row, 1)?)));
         }
+        let mut rows = self.sql.newest_execution.query([])?;
+        opening.newest = rows.next()?.map(|row| id(row, 0).map(ExecutionId)).transpose()?;
         Ok(Answer::Opening(Box::new(opening)))
     }
 

@@ -31,7 +31,7 @@ pub(crate) mod read {
         edges_to_downstreams ended events_at_or_after events_from execution executions_newest_first
         executions_oldest_first flow flows_ended flows_newest_first flows_oldest_first frames_newest_first
         frames_oldest_first has_parcels has_posted inbox lane lanes leases links members members_newest_first
-        members_oldest_first message newest_commit next_due next_removal oldest_event orphans payload ready ready_counts
+        members_oldest_first message newest_commit newest_execution next_due next_removal oldest_event orphans payload ready ready_counts
         record records servers signal signing_key signing_keys steps stream waitpoints_newest_first waitpoints_oldest_first worker
         workers
     );

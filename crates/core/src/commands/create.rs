@@ -320,6 +320,33 @@ mod tests {
         assert_eq!(base.digest(), other_id.digest());
     }
 
+    #[test]
+    fn an_id_above_all_others_is_free_without_a_look_and_any_other_is_looked_for() {
+        let mut bench = Bench::new();
+        let first = Create { fresh: false, ..bench.submission() };
+        let existing = |bench: &mut Bench, create: &Create| match bench.ok(create.clone()) {
+            Reply::Created { existing, .. } => existing,
+            other => panic!("{other:?}"),
+        };
+        let reads = bench.reads;
+        assert!(!existing(&mut bench, &first));
+        assert_eq!(bench.reads, reads);
+        // One server opens the partition when the first is there, the other has to learn of the second.
+        bench.switch();
+        assert!(existing(&mut bench, &first));
+        let second = Create { fresh: false, ..bench.submission() };
+        let reads = bench.reads;
+        assert!(!existing(&mut bench, &second));
+        assert_eq!(bench.reads, reads);
+        bench.switch();
+        assert!(existing(&mut bench, &second));
+        bench.reopen();
+        let reads = bench.reads;
+        let below = Create { id: ExecutionId::from_parts(1, Route(0), 5), ..first };
+        assert!(!existing(&mut bench, &below));
+        assert_eq!(bench.reads, reads + 1);
+    }
+
     fn keyed(bench: &mut Bench, key: &str) -> Create {
         let create = bench.submission();
         let random = create.id.0.as_u64_pair().1;

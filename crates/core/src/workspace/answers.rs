@@ -31,6 +31,8 @@ pub struct Opening {
     pub ready_counts: Vec<(LaneName, Class, u64)>,
     /// Every execution that is leased, and to whom.
     pub leases: Vec<(InstanceId, ExecutionId)>,
+    /// No execution of the partition has a higher id. A store may name the highest of all its partitions.
+    pub newest: Option<ExecutionId>,
 }
 
 /// What commits have changed: the records as they are now, `None` where there is none any more.

@@ -136,6 +136,7 @@ impl Workspace {
             derive_flow(agenda, was.as_deref(), is.as_deref());
         }
         for (id, is) in missed.executions {
+            self.newest.note(id);
             let was = self.executions.settle(id, is.clone());
             derive(ready, agenda, leases, was.as_deref(), is.as_deref());
             derive_member(graph, was.as_deref(), is.as_deref());
@@ -148,6 +149,7 @@ impl Workspace {
             self.signing_keys.settle(id, is);
         }
         for id in missed.ended {
+            self.newest.note(id);
             let was = self.executions.settle(id, None);
             derive(ready, agenda, leases, was.as_deref(), None);
             self.executions.forget(&id);
@@ -244,7 +246,8 @@ mod tests {
         bench.commit();
         bench.switch();
         let mut wanted = [(holder, asked.execution), (holder, ended.execution)];
-        (wanted.sort(), bench.disturbed.sort());
+        wanted.sort();
+        bench.disturbed.sort();
         assert_eq!(bench.disturbed, wanted);
     }
 }

@@ -74,6 +74,7 @@ impl Workspace {
         }
         self.ready.reset(opening.ready_counts);
         self.agenda.reset();
+        self.newest.open(opening.newest);
         self.sweep_page = None;
         self.opened = true;
     }
@@ -81,6 +82,7 @@ impl Workspace {
     /// Forgets everything: it is not known what has changed. The partition must be opened again.
     pub fn forget_all(&mut self) {
         self.executions.clear();
+        self.newest.close();
         self.resting.clear();
         self.dedup.clear();
         self.letters.clear();
@@ -110,6 +112,7 @@ impl Workspace {
             self.executions.evict(settled, executions_max / 2, |it| it.is_over());
             self.ready.forget_empty();
         }
+        self.newest.shrink(executions_max / 4);
         if self.dedup.len() > executions_max {
             self.dedup.evict(settled, executions_max / 2, |_| true);
         }

@@ -14,6 +14,7 @@ mod graph;
 mod loading;
 mod mail;
 mod messages;
+mod newest;
 mod reading;
 mod recent;
 mod registry;
@@ -53,6 +54,7 @@ pub use answers::{Answer, Missed, Opening, SweepPage};
 use appended::{Lists, Marks};
 pub use graph::{Moved, Todo};
 pub use mail::waitpoint_entries;
+use newest::NewestIds;
 use recent::RecentBatches;
 pub use restoring::Origin;
 use table::Table;
@@ -87,6 +89,7 @@ pub struct Workspace {
     header_at_batch: Header,
     header_at_command: Header,
     executions: Table<ExecutionId, Arc<Execution>>,
+    newest: NewestIds,
     /// Those that rest, in the order in which they began to.
     resting: VecDeque<ExecutionId>,
     dedup: Table<DedupKey, Dedup>,
@@ -131,6 +134,7 @@ impl Workspace {
             header_at_batch: Header::default(),
             header_at_command: Header::default(),
             executions: Table::default(),
+            newest: NewestIds::default(),
             resting: VecDeque::new(),
             dedup: Table::default(),
             lanes: Table::default(),

@@ -18,6 +18,7 @@ impl Workspace {
         match self.executions.get(&id) {
             Known::Present(execution) => Ok(Some(execution)),
             Known::Absent => Ok(None),
+            Known::Unknown if self.newest.is_free(id) => Ok(None),
             Known::Unknown => Err(Stop::Need(vec![Ask::Record(Key::Execution(id))])),
         }
     }

@@ -38,6 +38,7 @@ impl Workspace {
         if let Some(entry) = ended_entry(&execution) {
             self.sweep_by(entry.remove_at);
         }
+        self.newest.note(execution.id);
         self.executions.put(execution.id, Some(Arc::new(execution)), self.batch);
     }
 

@@ -28,6 +28,9 @@ impl Workspace {
         let (id, batch) = (execution.id, self.batch);
         let after = Arc::new(execution);
         let before = self.executions.put(id, Some(after.clone()), batch);
+        if before.is_none() {
+            self.newest.note(id);
+        }
         derive(&mut self.ready, &mut self.agenda, &mut self.leases, before.as_deref(), Some(&after));
         derive_member(&mut self.graph, before.as_deref(), Some(&after));
         self.note_rest(id, &after);

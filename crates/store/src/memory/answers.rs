@@ -74,6 +74,7 @@ impl Partition {
             signing_keys: self.mail.keys.values().cloned().collect(),
             ready_counts: self.ready_totals(),
             leases: self.leases.iter().copied().collect(),
+            newest: self.executions.keys().max().copied(),
         }
     }
 

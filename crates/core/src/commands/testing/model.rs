@@ -312,6 +312,7 @@ impl Model {
             signing_keys: self.signing_keys.values().cloned().collect(),
             ready_counts: totals.map(|((lane, class), n)| (lane.clone(), class.clone(), *n as u64)).collect(),
             leases: leased.filter_map(|it| it.lease().map(|lease| (lease.instance, it.id))).collect(),
+            newest: self.executions.keys().max().copied(),
         }
     }
 

@@ -152,6 +152,7 @@ bugs! {
     AgendaIncludesItsStart => the_agenda_comes_in_order_and_in_pages,
     AgendaTimeIsFloat => agenda_times_may_be_extreme,
     OpeningForgetsLeases => leases_are_listed_while_they_stand,
+    OpeningForgetsTheNewest => no_execution_is_above_the_newest,
     OpeningForgetsLanes => lanes_and_workers_read_back_and_go,
     SweepWithoutLimit => a_sweep_is_bounded,
     SweepTooEager => a_sweep_finds_what_is_old_enough,

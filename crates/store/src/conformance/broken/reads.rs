@@ -142,6 +142,7 @@ fn spoil_answer(state: &MemoryState, bug: Bug, partition: PartitionId, ask: &Ask
 fn spoil_opening(bug: Bug, opening: &mut Opening) {
     match bug {
         Bug::OpeningForgetsLeases => drop(opening.leases.pop()),
+        Bug::OpeningForgetsTheNewest => opening.newest = None,
         Bug::OpeningForgetsLanes => drop(opening.lanes.pop()),
         Bug::OpeningForgetsSigningKeys => drop(opening.signing_keys.pop()),
         _ => {}

@@ -65,6 +65,7 @@ macro_rules! for_each_conformance_case {
             payloads::attempts_read_back_in_order,
             records::the_header_reads_back,
             records::leases_are_listed_while_they_stand,
+            records::no_execution_is_above_the_newest,
             records::partitions_do_not_see_each_other,
             removal::a_purge_leaves_nothing,
             removal::a_purge_spares_the_neighbours,

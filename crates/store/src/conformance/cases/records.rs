@@ -239,6 +239,32 @@ pub async fn leases_are_listed_while_they_stand(stand: &mut Stand) -> Check {
     stand.same().await
 }
 
+pub async fn no_execution_is_above_the_newest(stand: &mut Stand) -> Check {
+    for partition in stand.each() {
+        ensure_eq!(stand.opening(partition).await?.newest, None, "the newest of an empty store");
+    }
+    let partition = stand.last();
+    let ids: Vec<ExecutionId> = (0..3).map(|n| samples::id(stand.partitions, partition, n)).collect();
+    for id in [ids[1], ids[2], ids[0]] {
+        stand.desk(partition).put_execution(samples::delayed(id, START), START);
+        stand.flush(partition).await?;
+    }
+    let newest = stand.opening(partition).await?.newest;
+    ensure_eq!(newest, ids.iter().max().copied(), "the newest of {partition}");
+    // Others may be told of the newest of all partitions, or of none of their own.
+    for other in stand.each() {
+        let told = stand.opening(other).await?.newest;
+        let fits = other == partition || told.is_none() || told == newest;
+        ensure!(fits, "{other} is told of {told:?}, which is no execution's");
+    }
+    let gone = ids.iter().max().copied().unwrap_or(ids[0]);
+    stand.desk(partition).purge_execution(gone);
+    stand.flush(partition).await?;
+    let left = ids.iter().filter(|id| **id != gone).max().copied();
+    ensure_eq!(stand.opening(partition).await?.newest, left, "the newest once the first is gone");
+    stand.same().await
+}
+
 pub async fn partitions_do_not_see_each_other(stand: &mut Stand) -> Check {
     for partition in stand.each() {
         let instance = samples::instance(stand.partitions, partition, 1);

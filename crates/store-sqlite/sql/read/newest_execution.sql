@@ -1,0 +1,1 @@
+SELECT id FROM executions ORDER BY id DESC LIMIT 1;
