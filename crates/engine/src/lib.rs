@@ -48,6 +48,7 @@ pub use cursor::Cursor;
 pub use engine::{Ended, Engine, ShutdownReport, Task};
 pub use failure::Failure;
 pub use mail::{OpenedWaitpoint, Signalled};
+pub use queue::Queue;
 pub use registry::{AccessSecret, NewToken};
 pub use subscription::{EventFilter, Start, Subscription};
 pub use tail::{Output, Place, Tail};

@@ -1,9 +1,10 @@
-//! How long work has waited for a worker.
+//! What waits for a worker, and for how long.
 
 use std::collections::BTreeMap;
 
 use ff_core::execution::State;
-use ff_core::key::Ask;
+use ff_core::key::{Ask, Key};
+use ff_core::lane::LaneMode;
 use ff_core::ready::Place;
 use ff_core::workspace::Answer;
 use ff_core::{LaneName, Ms};
@@ -18,29 +19,52 @@ const HEADS: usize = 32;
 /// How many lanes and classes of one partition are looked at.
 const CLASSES_MAX: usize = 256;
 
+/// What is ready in one lane. What an operator holds is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    pub depth: u64,
+    /// The longest that any of those next in line has been ready. None where there are so many lanes that this one was
+    /// not looked at.
+    pub age: Option<Ms>,
+    /// Nothing of the lane starts until an operator resumes it.
+    pub paused: bool,
+}
+
 impl Engine {
-    /// For how long the work of each lane has been ready: the longest among those next in line. Lanes in which nothing is
-    /// ready are left out, and so is what an operator holds.
-    pub async fn queue_ages(&self) -> Result<BTreeMap<LaneName, Ms>, Failure> {
+    /// The lanes in which something is ready.
+    pub async fn queues(&self) -> Result<BTreeMap<LaneName, Queue>, Failure> {
         let store = self.store();
         let (_, partitions) = store.status().await.map_err(unavailable)?;
-        let mut ages = BTreeMap::<LaneName, Ms>::new();
+        let mut queues = BTreeMap::<LaneName, Queue>::new();
         for status in partitions.into_iter().filter(|it| !it.ready.is_empty()) {
             let first = Place { rank: i64::MIN, number: 0 };
-            let asks = status.ready.into_iter().take(CLASSES_MAX);
-            let asks = asks.map(|(lane, class, _)| Ask::Ready { lane, class, after: first, limit: HEADS });
-            let loaded = store.load(status.partition, asks.collect()).await.map_err(unavailable)?;
+            let mut asks = Vec::new();
+            for (place, (lane, class, count)) in status.ready.into_iter().enumerate() {
+                queues.entry(lane.clone()).or_default().depth += count;
+                if place < CLASSES_MAX {
+                    asks.push(Ask::Record(Key::Lane(lane.clone())));
+                    asks.push(Ask::Ready { lane, class, after: first, limit: HEADS });
+                }
+            }
+            let loaded = store.load(status.partition, asks).await.map_err(unavailable)?;
             for answer in loaded.answers {
-                let Answer::Ready { lane, executions, .. } = answer else { continue };
-                let since = executions.iter().filter_map(|it| match it.live.state {
-                    State::Ready { since, .. } => Some(since),
-                    _ => None,
-                });
-                let Some(oldest) = since.min() else { continue };
-                let age = ages.entry(lane).or_default();
-                *age = (*age).max(loaded.now - oldest);
+                match answer {
+                    Answer::Lane(name, Some(lane)) => {
+                        queues.entry(name).or_default().paused |= lane.mode == LaneMode::Paused;
+                    }
+                    Answer::Ready { lane, executions, .. } => {
+                        let since = executions.iter().filter_map(|it| match it.live.state {
+                            State::Ready { since, .. } => Some(since),
+                            _ => None,
+                        });
+                        let age = since.min().map(|oldest| loaded.now - oldest);
+                        let queue = queues.entry(lane).or_default();
+                        queue.age = queue.age.max(age);
+                    }
+                    _ => {}
+                }
             }
         }
-        Ok(ages)
+        Ok(queues)
     }
 }

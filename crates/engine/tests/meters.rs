@@ -5,8 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ff_core::commands::{Create, Poll, RegisterWorker, When};
+use ff_core::commands::{Create, Heartbeat, Poll, RegisterWorker, SetLane, When};
+use ff_core::lane::LaneMode;
 use ff_core::{Kind, LaneName, Ms, Payload, WorkerName};
+use ff_engine::machine::AgendaStats;
 use ff_engine::{Engine, EngineConfig};
 use ff_store::{ManualClock, MemoryStore};
 
@@ -94,4 +96,52 @@ async fn every_commit_counts_once_with_the_commands_it_carries() {
     let commits = after.count() - before.count();
     assert_eq!(after.sum - before.sum, 20.0);
     assert!((1..=20).contains(&commits), "{commits}");
+}
+
+#[tokio::test]
+async fn what_is_late_is_what_had_an_effect_and_not_a_timer_that_is_armed_again() {
+    let (clock, engine) = engine().await;
+    claim(&engine, 0).await;
+    submit(&engine, Some(When::In(HOUR)), 0).await;
+    // The worker was heard of meanwhile, so that its timer has nothing to do but to begin anew.
+    clock.advance(50_000);
+    let workers = engine.lanes_and_workers().await.unwrap().1;
+    engine.execute(Heartbeat { instance: workers[0].instance }).await.unwrap();
+    clock.advance(15_000);
+    engine.nudge().await;
+    let stats = loop {
+        let stats = engine.stats().await.unwrap();
+        if stats.stray > 0 {
+            break stats;
+        }
+    };
+    assert_eq!(stats.agenda["worker_timer"], AgendaStats::default());
+    clock.advance(HOUR);
+    engine.nudge().await;
+    let stats = loop {
+        let stats = engine.stats().await.unwrap();
+        if stats.agenda.get("timer").is_some_and(|it| it.fired > 0) {
+            break stats;
+        }
+    };
+    assert_eq!(stats.agenda["timer"].late_ms, 65_000);
+}
+
+#[tokio::test]
+async fn a_message_to_another_partition_counts_when_it_is_acknowledged() {
+    let clock = Arc::new(ManualClock::at(START));
+    let store = MemoryStore::with_clock(3, clock.clone());
+    let config = EngineConfig { local_clock: Some(clock), ..EngineConfig::default() };
+    let engine = Engine::start(Arc::new(store), config).await.unwrap();
+    let pause = SetLane {
+        lane: LaneName::default(),
+        mode: Some(LaneMode::Paused),
+        step_ms: None,
+        retention_ms: None,
+        renewed_events: None,
+        actor: "ada".into(),
+        cause: "".into(),
+    };
+    engine.execute(pause).await.unwrap();
+    while engine.stats().await.unwrap().agenda.get("deliver").is_none_or(|it| it.fired < 2) {}
 }

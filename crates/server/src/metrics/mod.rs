@@ -8,18 +8,22 @@ mod text;
 
 pub use requests::Requests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ff_core::{LaneName, Ms, PublicState};
-use ff_engine::Failure;
+use ff_core::agenda::Subject;
+use ff_core::{LaneName, PublicState};
+use ff_engine::{Failure, Queue};
 
 use crate::app::App;
 use text::Text;
 
 /// How many lanes have figures of their own.
 const LANES_MAX: usize = 100;
+
+/// The name under which all other lanes are added up.
+const OTHERS: &str = "other";
 
 /// Every metric: its name, its type, and what it says.
 pub const NAMES: &[(&str, &str, &str)] = &[
@@ -31,6 +35,7 @@ pub const NAMES: &[(&str, &str, &str)] = &[
         "gauge",
         "How long the oldest of those next in line has been ready for a worker, by lane",
     ),
+    ("flowfabric_queue_paused", "gauge", "Whether executions wait in a lane that is paused"),
     (
         "flowfabric_time_to_start_seconds",
         "histogram",
@@ -77,9 +82,14 @@ pub async fn render(app: &Arc<App>) -> Result<String, Failure> {
             text.value("flowfabric_executions", &[("lane", lane), ("state", state.word())], *count as f64);
         }
     }
-    for (lane, (depth, age)) in &lanes.waiting {
-        text.value("flowfabric_queue_depth", &[("lane", lane)], *depth as f64);
-        text.value("flowfabric_queue_age_seconds", &[("lane", lane)], *age as f64 / 1_000.0);
+    for (lane, queue) in &lanes.waiting {
+        let lane = [("lane", &**lane)];
+        text.value("flowfabric_queue_depth", &lane, queue.depth as f64);
+        let age = if queue.depth == 0 { Some(0) } else { queue.age };
+        if let Some(age) = age {
+            text.value("flowfabric_queue_age_seconds", &lane, age as f64 / 1_000.0);
+        }
+        text.value("flowfabric_queue_paused", &lane, f64::from(u8::from(queue.paused)));
     }
     // Asked of the engine before its meters are read: they then count everything that anybody was told of.
     let stats = app.engine.stats().await?;
@@ -92,8 +102,9 @@ pub async fn render(app: &Arc<App>) -> Result<String, Failure> {
     text.value("flowfabric_conflicts_total", &[], stats.conflicts as f64);
     text.value("flowfabric_unknown_outcomes_total", &[], stats.unknown_outcomes as f64);
     text.value("flowfabric_commands_waiting", &[], stats.queued as f64);
-    for (kind, it) in &stats.agenda {
-        let labels = [("kind", &**kind)];
+    // Also those that nothing has happened to yet, so that the first time is seen as an increase.
+    for kind in Subject::KINDS {
+        let (it, labels) = (stats.agenda.get(kind).copied().unwrap_or_default(), [("kind", kind)]);
         text.value("flowfabric_agenda_fired_total", &labels, it.fired as f64);
         text.value("flowfabric_agenda_failed_total", &labels, it.failed as f64);
         text.value("flowfabric_agenda_stuck", &labels, it.stuck as f64);
@@ -111,32 +122,39 @@ pub async fn render(app: &Arc<App>) -> Result<String, Failure> {
     Ok(text.finish())
 }
 
+/// What is told of each lane, or of all that are not told one by one.
 #[derive(Default)]
 struct Lanes {
     states: BTreeMap<String, BTreeMap<PublicState, u64>>,
-    waiting: BTreeMap<String, (u64, Ms)>,
+    waiting: BTreeMap<String, Queue>,
 }
 
 async fn lanes(app: &Arc<App>) -> Result<Lanes, Failure> {
-    let mut lanes = Lanes::default();
-    let mut names = Vec::<LaneName>::new();
-    for (key, count) in app.engine.counts().await? {
-        if !names.contains(&key.lane) {
-            names.push(key.lane.clone());
-        }
-        let known = names.iter().position(|it| *it == key.lane).is_some_and(|place| place < LANES_MAX);
-        let name = if known { key.lane.to_string() } else { "other".to_owned() };
-        *lanes.states.entry(name.clone()).or_default().entry(key.state).or_default() += count;
-        if key.state == PublicState::Waiting {
-            lanes.waiting.entry(name).or_default().0 += count;
-        }
+    let (counts, queues) = (app.engine.counts().await?, app.engine.queues().await?);
+    // Lanes with work that has not ended come first, so that many old ones do not push those that matter out.
+    let live = |it: &(LaneName, PublicState)| !it.1.is_terminal();
+    let all = counts.iter().map(|(key, _)| (key.lane.clone(), key.state));
+    let (first, rest): (Vec<_>, Vec<_>) = all.partition(live);
+    let mut named = BTreeSet::<LaneName>::new();
+    for part in [first, rest] {
+        let names: BTreeSet<LaneName> = part.into_iter().map(|(lane, _)| lane).collect();
+        let room = LANES_MAX.saturating_sub(named.len());
+        let more: Vec<LaneName> = names.difference(&named).take(room).cloned().collect();
+        named.extend(more);
     }
-    for (lane, age) in app.engine.queue_ages().await? {
-        let known = names.iter().position(|it| *it == lane).is_some_and(|place| place < LANES_MAX);
-        let waiting = lanes.waiting.get_mut(if known { lane.as_str() } else { "other" });
-        if let Some(waiting) = waiting {
-            waiting.1 = waiting.1.max(age);
-        }
+    let name = |lane: &LaneName| if named.contains(lane) { lane.as_str() } else { OTHERS }.to_owned();
+    let mut lanes = Lanes::default();
+    for (key, count) in counts {
+        let name = name(&key.lane);
+        lanes.waiting.entry(name.clone()).or_default();
+        *lanes.states.entry(name).or_default().entry(key.state).or_default() += count;
+    }
+    for (lane, queue) in queues {
+        let name = name(&lane);
+        let all = lanes.waiting.entry(name).or_default();
+        all.depth += queue.depth;
+        all.age = all.age.max(queue.age);
+        all.paused |= queue.paused && named.contains(&lane);
     }
     Ok(lanes)
 }

@@ -9,10 +9,14 @@ use serde_json::json;
 
 use crate::stand::Stand;
 
-async fn age(stand: &Stand, lane: &str) -> f64 {
+async fn figure(stand: &Stand, name: &str, lane: &str) -> f64 {
     let text = String::from_utf8(stand.get("/metrics").await.body).unwrap();
-    let name = format!("flowfabric_queue_age_seconds{{lane=\"{lane}\"}} ");
+    let name = format!("flowfabric_queue_{name}{{lane=\"{lane}\"}} ");
     text.lines().find_map(|line| line.strip_prefix(&name)).unwrap().parse().unwrap()
+}
+
+async fn age(stand: &Stand, lane: &str) -> f64 {
+    figure(stand, "age_seconds", lane).await
 }
 
 #[tokio::test]
@@ -38,4 +42,19 @@ async fn the_age_of_a_queue_counts_from_when_work_could_be_claimed() {
         stand.submit(json!({ "kind": "a", "lane": "soon", "priority": priority })).await;
     }
     assert_eq!(age(&stand, "soon").await, 3_605.0);
+}
+
+#[tokio::test]
+async fn what_is_held_waits_for_no_worker_and_a_lane_that_is_paused_says_so() {
+    let stand = Stand::new().await;
+    let held = stand.submit(json!({ "kind": "a", "lane": "slow" })).await;
+    stand.submit(json!({ "kind": "a", "lane": "slow" })).await;
+    assert_eq!(figure(&stand, "depth", "slow").await, 2.0);
+    stand.post(&format!("/v1/executions/{held}/hold"), json!({})).await.good();
+    let told = (figure(&stand, "depth", "slow").await, figure(&stand, "paused", "slow").await);
+    assert_eq!(told, (1.0, 0.0));
+    let pause = stand.send("PATCH", "/v1/lanes/slow", Some(json!({ "mode": "paused" })), &[]).await;
+    pause.good();
+    let told = (figure(&stand, "depth", "slow").await, figure(&stand, "paused", "slow").await);
+    assert_eq!(told, (1.0, 1.0));
 }

@@ -31,7 +31,20 @@ impl Runner {
                 }
                 self.firing.remove(&key);
             }
-            Origin::Delivery { .. } | Origin::Acknowledgement(_) | Origin::Errand(_) => {
+            Origin::Delivery { entry, .. } => {
+                // Where it is refused, an earlier message is missing and comes first the next time.
+                if matches!(&result, Err(failure) if !matches!(failure, Failure::Rejected(_))) {
+                    self.stats.agenda.entry(entry.subject.kind().into()).or_default().failed += 1;
+                }
+                self.internal.push((pending, result));
+            }
+            Origin::Acknowledgement(entry) => {
+                if result.is_ok() {
+                    self.fired(entry, &Ok(Reply::Fired { effect: true }));
+                }
+                self.internal.push((pending, result));
+            }
+            Origin::Errand(_) => {
                 self.internal.push((pending, result));
             }
             Origin::Inbox(number) => self.received(number, result),

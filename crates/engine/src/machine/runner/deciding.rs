@@ -244,8 +244,11 @@ impl Runner {
         let of_kind = self.stats.agenda.entry(key.subject.kind().into()).or_default();
         match result {
             Ok(Reply::Fired { effect }) => {
-                of_kind.fired += u64::from(*effect);
-                of_kind.late_ms += (self.base.0 - key.due).max(0).unsigned_abs();
+                // One without effect is armed again, or about something that is gone: it was waited for by nobody.
+                if *effect {
+                    of_kind.fired += 1;
+                    of_kind.late_ms += (self.base.0 - key.due).max(0).unsigned_abs();
+                }
                 self.stats.fired += u64::from(*effect);
                 self.stats.stray += u64::from(!effect);
                 self.failures.remove(&key);
