@@ -251,6 +251,9 @@ request! {
         /// One source counts once.
         #[serde(default)]
         pub distinct_sources: bool,
+        /// The token of the waitpoint alone is not enough: the sender must show an access token, too.
+        #[serde(default)]
+        pub known_sources: bool,
     }
 }
 
@@ -263,6 +266,7 @@ impl WaitpointRequest {
             approvers: self.approvers.into_iter().map(Into::into).collect(),
             requester: self.requester.map(Into::into),
             distinct_sources: self.distinct_sources,
+            known_sources: self.known_sources,
         })
     }
 }
@@ -276,6 +280,7 @@ impl From<NewWaitpoint> for WaitpointRequest {
             approvers: texts(&it.approvers),
             requester: it.requester.map(String::from),
             distinct_sources: it.distinct_sources,
+            known_sources: it.known_sources,
         }
     }
 }

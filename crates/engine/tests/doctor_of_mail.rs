@@ -79,6 +79,7 @@ async fn everything_that_can_disagree_is_seen() {
                     approvers: Vec::new(),
                     requester: None,
                     distinct_sources: false,
+                    known_sources: false,
                     step: None,
                     token_signals: 0,
                 });

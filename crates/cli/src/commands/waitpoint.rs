@@ -202,6 +202,7 @@ impl Show {
             value["approvers"] = json!(open.approvers);
             value["requester"] = json!(open.requester);
             value["distinct_sources"] = json!(open.distinct_sources);
+            value["known_sources"] = json!(open.known_sources);
             return view::document(&value);
         }
         let now = parse::now();
@@ -221,6 +222,9 @@ impl Show {
         fields.extend(open.requester.as_ref().map(|it| ("requester", it.to_string())));
         if open.distinct_sources {
             fields.push(("sources", "each counts once".to_owned()));
+        }
+        if open.known_sources {
+            fields.push(("token", "needs an access token beside it".to_owned()));
         }
         view::print_fields(&fields)
     }

@@ -61,6 +61,7 @@ pub(super) fn open(
         approvers: new.approvers.clone(),
         requester: new.requester.clone(),
         distinct_sources: new.distinct_sources,
+        known_sources: new.known_sources,
         step: step.map(|step| step.key.clone()),
         token_signals: 0,
     };

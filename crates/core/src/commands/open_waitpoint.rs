@@ -33,6 +33,8 @@ pub struct NewWaitpoint {
     pub requester: Option<Box<str>>,
     /// Whether one source counts once.
     pub distinct_sources: bool,
+    /// Whether its token alone is not enough: the sender must be known by an access token, too.
+    pub known_sources: bool,
 }
 
 impl NewWaitpoint {

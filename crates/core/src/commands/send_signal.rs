@@ -157,7 +157,12 @@ impl SendSignal {
             let used = || mailbox.signals.iter().filter(|it| it.waitpoint == Some(waitpoint.number));
             let again = waitpoint.distinct_sources && used().any(|it| it.sender().name() == sender.name());
             let other = self.digest.is_some() && self.digest != waitpoint.digest;
-            let why = refusal(waitpoint, sender)
+            // Whoever holds a token can say anything of its source, and make the token if it may signal at all.
+            let unknown =
+                waitpoint.known_sources && self.principal.is_none() && matches!(self.to, To::Token(_));
+            let why = unknown
+                .then_some(Ignored::NoSource)
+                .or(refusal(waitpoint, sender))
                 .or(again.then_some(Ignored::SameSource))
                 .or(other.then_some(Ignored::OtherAction));
             if let Some(why) = why {
@@ -448,6 +453,19 @@ mod tests {
             let sent = known(at(fence, 1, ""), principal, source);
             assert_eq!(effect(bench.ok(sent)), then, "{requester} {principal} {source}");
         }
+    }
+
+    #[test]
+    fn where_sources_must_be_known_a_token_alone_is_not_enough() {
+        let mut bench = Bench::new();
+        // Who needs no token is inside already.
+        let (fence, _) = waitpoint(&mut bench, |it| it.known_sources = true);
+        assert_eq!(effect(bench.ok(at(fence, 1, "ann"))), "buffered");
+        let (fence, token) = waitpoint(&mut bench, |it| it.known_sources = true);
+        bench.ok(Suspend::new(fence, named("board")));
+        let alone = SendSignal { source: Some("ann".into()), ..with_token(token.reveal()) };
+        assert_eq!(effect(bench.ok(alone.clone())), "no_source");
+        assert_eq!(effect(bench.ok(known(alone, "ann", "ann"))), "satisfied");
     }
 
     #[test]

@@ -384,6 +384,7 @@ mod tests {
                     number,
                     // Whose name is open and who counts once may send one of two names: a choice that is not looked into.
                     distinct_sources: distinct && name.is_some(),
+                    known_sources: false,
                     name,
                     opened_at: 0,
                     expires_at: None,
@@ -523,6 +524,7 @@ mod tests {
             approvers: approvers.iter().map(|it| Box::from(*it)).collect(),
             requester: Some("cy".into()),
             distinct_sources: true,
+            known_sources: false,
             step: None,
             token_signals: 0,
         };

@@ -108,6 +108,9 @@ pub struct Waitpoint {
     /// Whether one source counts once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub distinct_sources: bool,
+    /// Whether its token alone is not enough: the sender must be known by an access token, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub known_sources: bool,
     /// The step that opened it: opening it again gives the same one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepKey>,

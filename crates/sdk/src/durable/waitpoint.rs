@@ -119,6 +119,13 @@ impl WaitpointBuilder<'_> {
     pub fn distinct_sources(self) -> Self {
         self.put(|new| new.distinct_sources = true)
     }
+
+    /// The token of the waitpoint alone is not enough: whoever signals with it through a server must show an access token,
+    /// too, and counts under its name. Otherwise one who may signal can ask for the token of the waitpoint and give
+    /// whatever source it likes.
+    pub fn known_sources(self) -> Self {
+        self.put(|new| new.known_sources = true)
+    }
 }
 
 /// A waitpoint that was opened. It may be closed by now.

@@ -134,6 +134,21 @@ async fn one_token_neither_approves_twice_nor_its_own_request() {
         let told = send(bearer, path, body).await.good();
         assert!(told["effect"] == then || told["why"] == then, "{told} instead of {then}");
     }
+    // Whoever may signal may ask for the token of a waitpoint and say with it what it likes, unless that is not enough.
+    let (board, token) =
+        open(json!({ "name": "council", "distinct_sources": true, "known_sources": true })).await;
+    for (shown, source, then) in [
+        (None, "ann", json!("no_source")),
+        (Some(&operator), "ann", json!("buffered")),
+        (Some(&operator), "bob", json!("same_source")),
+        (None, "bob", json!("no_source")),
+        (Some(&admin), "bob", json!("buffered")),
+    ] {
+        let headers: Vec<_> = shown.iter().map(|it| ("authorization", it.as_str())).collect();
+        let body = json!({ "source": source, "token": token });
+        let told = stand.send("POST", &board, Some(body), &headers).await.good();
+        assert!(told["effect"] == then || told["why"] == then, "{told} instead of {then}");
+    }
     let events = "/v1/events?start=beginning&family=signal";
     let told = stand.send("GET", events, None, &[("authorization", &admin)]).await.good();
     let first =

@@ -63,6 +63,7 @@ impl World {
             name: rng.maybe(7_000, |rng| name(NAMES[rng.below(3)])),
             expires_in_ms: rng.maybe(4_000, |rng| rng.range(100, 4_000)),
             distinct_sources: rng.chance(3_000),
+            known_sources: rng.chance(1_000),
             approvers: rng.maybe(3_000, |rng| approvers(rng.below(2))).unwrap_or_default(),
             requester: rng.maybe(2_000, |rng| SOURCES[rng.below(2)].into()),
             digest: rng.maybe(2_000, |rng| digest(rng.below(2))),

@@ -59,6 +59,7 @@ pub fn mailbox() -> Mailbox {
                 approvers: vec![odd(), "b".into()],
                 requester: Some(odd()),
                 distinct_sources: true,
+                known_sources: true,
                 step: Some(step_key("open", 1)),
                 token_signals: 7,
                 ..waitpoint(3, Some("approve/漢'\""))
@@ -100,6 +101,7 @@ pub fn waitpoint(number: u32, name: Option<&str>) -> Waitpoint {
         approvers: Vec::new(),
         requester: None,
         distinct_sources: false,
+        known_sources: false,
         step: None,
         token_signals: 0,
     }

@@ -190,17 +190,18 @@ pub(super) fn extend(
 /// Asks for everything at once that the nodes and edges refer to and that is not in memory.
 fn know(ws: &Workspace, nodes: &[NewNode], edges: &[NewEdge]) -> Result<(), Stop> {
     let mut asks = Vec::new();
-    let fresh: FxHashSet<ExecutionId> =
+    // Those that were made for this very call count as seen.
+    let mut seen: FxHashSet<ExecutionId> =
         nodes.iter().filter(|node| node.create.fresh).map(|node| node.create.id).collect();
     let old = nodes.iter().map(|node| node.create.id);
     let ends = edges.iter().flat_map(|edge| [edge.upstream, edge.downstream]);
-    for id in old.chain(ends).filter(|id| !fresh.contains(id)) {
-        if let Err(Stop::Need(more)) = ws.execution(id) {
+    for id in old.chain(ends) {
+        if seen.insert(id)
+            && let Err(Stop::Need(more)) = ws.execution(id)
+        {
             asks.extend(more);
         }
     }
-    asks.sort_by_key(|ask| format!("{ask:?}"));
-    asks.dedup();
     if asks.is_empty() { Ok(()) } else { Err(Stop::Need(asks)) }
 }
 

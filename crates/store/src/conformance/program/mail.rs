@@ -101,6 +101,7 @@ impl Program {
             approvers: if self.dice.below(4) == 0 { vec![SOURCES[0].into()] } else { Vec::new() },
             requester: (self.dice.below(4) == 0).then(|| SOURCES[1].into()),
             distinct_sources: self.dice.below(3) == 0,
+            known_sources: self.dice.below(5) == 0,
         }
     }
 
