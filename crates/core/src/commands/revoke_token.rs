@@ -45,6 +45,19 @@ mod tests {
     use crate::registry::Refused;
 
     #[test]
+    fn an_id_that_no_record_can_have_is_not_looked_for() {
+        let mut bench = Bench::new();
+        let reads = bench.reads;
+        for id in ["a\0b", "", "Ä", &"a".repeat(65)] {
+            let refused = Rejection::NotFound { what: "token".into(), id: id.into() };
+            assert_eq!(bench.refused(revoke_token(id)), refused);
+        }
+        assert_eq!(bench.reads, reads);
+        assert!(matches!(bench.refused(revoke_token("gone")), Rejection::NotFound { .. }));
+        assert!(bench.reads > reads);
+    }
+
+    #[test]
     fn the_first_revocation_stands_and_is_an_event() {
         let mut bench = Bench::new();
         bench.ok(create_token("a", 1));

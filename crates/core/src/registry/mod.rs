@@ -111,10 +111,16 @@ impl Record {
 
 const ID_BYTES_MAX: usize = 64;
 
+/// Whether a record may have this id. There is none with any other, and stores need not be asked what they cannot even
+/// write.
+pub fn is_id(id: &str) -> bool {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
+    !id.is_empty() && id.len() <= ID_BYTES_MAX && id.chars().all(fits)
+}
+
 /// Checks an id, which its maker gives.
 pub(crate) fn check_id(id: &str) -> Result<(), Invalid> {
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
-    if id.is_empty() || id.len() > ID_BYTES_MAX || !id.chars().all(fits) {
+    if !is_id(id) {
         let problem = format!(
             "is {id:?}; allowed are 1 to {ID_BYTES_MAX} lower-case letters, digits, '_' and '-'",
             id = shortened(id)

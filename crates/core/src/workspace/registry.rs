@@ -5,13 +5,14 @@ use std::sync::Arc;
 use super::table::Known;
 use super::{Stop, Workspace};
 use crate::key::Ask;
-use crate::registry::{Record, RecordKey, RecordKind};
+use crate::registry::{Record, RecordKey, RecordKind, is_id};
 
 impl Workspace {
     pub fn record(&self, key: &RecordKey) -> Result<Option<&Arc<Record>>, Stop> {
         match self.registry.get(key) {
             Known::Present(record) => Ok(Some(record)),
             Known::Absent => Ok(None),
+            Known::Unknown if !is_id(&key.id) => Ok(None),
             Known::Unknown if self.registry_whole.contains(&key.kind) => Ok(None),
             Known::Unknown => {
                 let RecordKey { kind, id } = key.clone();

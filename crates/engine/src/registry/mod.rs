@@ -7,7 +7,7 @@ mod webhooks;
 use std::sync::Arc;
 
 use ff_core::key::Ask;
-use ff_core::registry::{HOME, Record, RecordKind};
+use ff_core::registry::{HOME, Record, RecordKind, is_id};
 use ff_core::workspace::Answer;
 use ff_core::{Ms, Reply};
 
@@ -27,7 +27,9 @@ impl Engine {
         id: Option<Box<str>>,
     ) -> Result<(Vec<Arc<Record>>, Ms), Failure> {
         let home = HOME.partition(self.store().info().partitions);
-        let loaded = self.store().load(home, vec![Ask::Registry { kind, id }]).await.map_err(unavailable)?;
+        let may_be = id.as_deref().is_none_or(is_id);
+        let asks = Vec::from_iter(may_be.then_some(Ask::Registry { kind, id }));
+        let loaded = self.store().load(home, asks).await.map_err(unavailable)?;
         let records = loaded.answers.into_iter().flat_map(|answer| match answer {
             Answer::Registry { records, .. } => records,
             _ => Vec::new(),

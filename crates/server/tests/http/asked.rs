@@ -119,3 +119,21 @@ async fn the_end_of_an_execution_can_be_waited_for_where_it_is_read() {
     let (waited, _) = tokio::join!(waits, ends);
     assert_eq!(waited.good()["state"], "cancelled");
 }
+
+#[tokio::test]
+async fn what_no_record_can_be_called_is_not_there() {
+    let stand = Stand::new().await;
+    for (method, path) in [
+        ("GET", "/v1/bulk/%00"),
+        ("POST", "/v1/bulk/%00/stop"),
+        ("GET", "/v1/webhooks/%00"),
+        ("DELETE", "/v1/webhooks/a%00b"),
+        ("DELETE", "/v1/tokens/%00"),
+    ] {
+        let body = (method == "POST").then(|| json!({}));
+        let answer = stand.send(method, path, body, &[]).await;
+        assert_eq!(answer.problem(), (404, "not_found".into()), "{method} {path}");
+    }
+    let begun = json!({ "id": "a\u{0}", "ids": [] });
+    assert_eq!(stand.post("/v1/bulk/cancel", begun).await.problem(), (400, "invalid".into()));
+}
