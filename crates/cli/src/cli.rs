@@ -26,20 +26,25 @@ Examples:
   flowfabric explain 0197f3a2-6f3e-7c41-9b1d-0242ac120002
   flowfabric tail --from beginning --limit 20 --json
 
-Settings: a flag wins over the environment, that over flowfabric.toml in the working folder, that over the
-default. Every option has a name in the environment: --store is FLOWFABRIC_STORE, and --lane of submit is
-FLOWFABRIC_SUBMIT_LANE. Keys of flowfabric.toml: store, server, token, ca_file, json, log, log_format,
-patience, a table [limits], and a table for each command: [serve] with listen = \"127.0.0.1:7400\".
+Settings: a flag wins over the environment, that over flowfabric.toml in the working folder, that
+over the default. Every option has a name in the environment: --store is FLOWFABRIC_STORE, and
+--lane of submit is FLOWFABRIC_SUBMIT_LANE. Keys of flowfabric.toml: store, server, token, ca_file,
+json, log, log_format, patience, a table [limits], and a table for each command: [serve] with
+listen = \"127.0.0.1:7400\".
 
 Exit codes:
   0    done
-  1    error: the store cannot be used, or a defect
+  1    error: a store that cannot be used, a token that is missing or may not do this, a defect;
+       health: it is not well; bulk: some could not be done; bench, demo: it failed
   2    usage: an option, a value or a setting that does not fit; nothing was stored
   3    not found
-  4    rejected: not possible in the state it is in; nothing changed
-  5    unavailable or busy: locked, full or out of reach; try again
-  6    the execution or flow that was waited for ended, but did not complete
-  124  what was waited for did not happen in time";
+  4    rejected: not possible in the state it is in, and nothing changed; signal: it was not taken
+  5    unavailable or busy: locked, full or out of reach, try again; or nobody knows whether it
+       happened, look first
+  6    what was waited for ended but did not complete, or Ctrl-C or SIGTERM ended the waiting
+  124  what was waited for did not happen in time
+Of several things, such as many ids, the first that went wrong decides. Elsewhere Ctrl-C ends the
+command by its signal, which shells show as 130.";
 
 /// Durable executions: submit work, run workers, see what happens.
 #[derive(Parser, Debug)]
@@ -61,6 +66,9 @@ pub struct Global {
     /// The store was named on the command line, not in the environment.
     #[arg(skip)]
     pub store_is_named: bool,
+    /// So was the server.
+    #[arg(skip)]
+    pub server_is_named: bool,
     /// The server to use instead of a store, such as http://127.0.0.1:7400; its token is in FLOWFABRIC_TOKEN
     #[arg(long, global = true, value_name = "URL")]
     pub server: Option<String>,
@@ -90,7 +98,7 @@ impl Global {
     /// A command works at one place. A flag wins over the environment here as everywhere, so that a server can be asked
     /// where the environment names the store that it serves.
     fn choose_place(&mut self, store_is_named: bool, server_is_named: bool) -> Result<(), clap::Error> {
-        self.store_is_named = store_is_named;
+        (self.store_is_named, self.server_is_named) = (store_is_named, server_is_named);
         match (store_is_named, server_is_named) {
             (true, false) => self.server = None,
             (false, true) => self.store = None,
@@ -195,17 +203,33 @@ mod tests {
                 other => assert!(matches!(other, Command::Health(_)), "{line:?}"),
             }
         }
-        let variables = [after(&image, "ENV "), after(&unit, "Environment=")];
-        for variable in variables {
-            let (name, value) = variable.split_once('=').unwrap();
-            let serve = command().find_subcommand("serve").unwrap().clone();
-            let option = serve.get_arguments().find(|arg| arg.get_env().is_some_and(|it| it == name));
-            let long = format!("--{}", option.unwrap().get_long().unwrap());
-            assert!(command().try_get_matches_from(["flowfabric", "serve", &long, value]).is_ok());
+        // What the variables say is checked as if it stood on the line: it must be enough for the server to start.
+        let variables = image.lines().skip_while(|line| !line.starts_with("ENV "));
+        let of_image: Vec<&str> = variables.take_while(|line| line.contains('=')).collect();
+        let of_image = of_image.join(" ").replace("ENV ", "").replace('\\', "");
+        assert!(of_image.contains("FLOWFABRIC_SERVE_LISTEN="), "the address can be changed: {of_image}");
+        for variables in [of_image, after(&unit, "Environment=")] {
+            let mut line = vec!["flowfabric".to_owned(), "serve".to_owned()];
+            for variable in variables.split_whitespace() {
+                let (name, value) = variable.split_once('=').unwrap();
+                let serve = command().find_subcommand("serve").unwrap().clone();
+                let option = serve.get_arguments().find(|arg| arg.get_env().is_some_and(|it| it == name));
+                let option = option.unwrap_or_else(|| panic!("serve has no option for {name}"));
+                let takes_value = option.get_action().takes_values();
+                assert!(takes_value || value == "true", "{variable}");
+                line.push(format!("--{}", option.get_long().unwrap()));
+                line.extend(takes_value.then(|| value.to_owned()));
+            }
+            let matches = command().try_get_matches_from(&line).unwrap_or_else(|error| panic!("{error}"));
+            match Cli::from_arg_matches(&matches).unwrap().command {
+                Command::Serve(serve) => assert!(serve.check().is_ok(), "{line:?} is refused at its start"),
+                other => panic!("{other:?}"),
+            }
         }
         let version = after(&read("Cargo.toml"), "rust-version = ");
         assert!(image.contains(&format!("FROM rust:{}-", version.trim_matches('"'))), "{version}");
         assert!(image.contains(&format!("--package {}", env!("CARGO_PKG_NAME"))));
+        assert!(image.contains("ARG FEATURES=\n") && image.contains("--features \"$FEATURES\""));
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! | flows in files, as tables, and drawn | `flow_file/`, `flow_view.rs`, `flow_graph.rs` |
 //! | running a program for each execution | `program.rs` |
 //! | one command | `commands/` |
-//! | which command does what the API can | `operations.rs` |
+//! | which command does what the API can, with which options | `operations.rs`, `options.rs` |
 //! | the demonstration | `demo/` |
 
 mod cli;
@@ -24,6 +24,8 @@ mod flow_graph;
 mod flow_view;
 #[cfg(test)]
 mod operations;
+#[cfg(test)]
+mod options;
 mod parse;
 mod problem;
 mod program;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::cli;
 
 /// Operations, each with a command and the option without which it is not asked for.
-const COMMANDS: &[(&str, &str)] = &[
+pub const COMMANDS: &[(&str, &str)] = &[
     ("bulk_cancel", "bulk cancel"),
     ("bulk_get", "bulk get --wait"),
     ("bulk_list", "bulk list"),
@@ -21,7 +21,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("executions_get", "get"),
     ("executions_input", "get"),
     ("executions_list", "list"),
-    ("executions_result", "get"),
+    ("executions_result", "result --timeout"),
     ("executions_steps", "steps"),
     ("executions_submit", "submit --file"),
     ("flows_add_edges", "flow edge"),

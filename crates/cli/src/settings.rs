@@ -18,6 +18,8 @@ pub struct Settings {
     pub store: String,
     /// It was named on the command line, so it is meant for this command.
     pub store_is_named: bool,
+    /// The server was named on the command line.
+    pub server_is_named: bool,
     /// A server to use instead of the store.
     pub server: Option<String>,
     pub token: Option<String>,
@@ -44,6 +46,7 @@ impl Settings {
             // The environment, where it is not on everybody's screen, wins; the SDK looks there.
             token: file.token.filter(|_| std::env::var_os("FLOWFABRIC_TOKEN").is_none()),
             store_is_named: global.store_is_named,
+            server_is_named: global.server_is_named,
             store: global.store.clone().or(file.store).unwrap_or_else(|| STORE.to_owned()),
             ca_file: global.ca_file.clone().or(file.ca_file),
             json: global.json || file.json.unwrap_or(false),
@@ -52,6 +55,15 @@ impl Settings {
             patience: global.patience.or(patience).unwrap_or(PATIENCE),
             limits: file.limits.unwrap_or_default(),
         })
+    }
+
+    /// For what has a store of its own, whichever server the environment names for other commands.
+    pub fn no_server(&self) -> Result<(), Problem> {
+        match self.server_is_named {
+            false => Ok(()),
+            true => Err(Problem::usage("this has a store of its own; it does not work through a server")
+                .hint("leave out --server; --store says which store it is to be")),
+        }
     }
 
     /// For what only the owner of a store can do.

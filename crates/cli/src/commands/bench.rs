@@ -25,6 +25,7 @@ pub struct Bench {
 
 impl Bench {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
+        settings.no_server()?;
         let (kind, server) = match settings.store.split_once(':') {
             Some(("memory", _)) => (Kind::Memory, None),
             Some(("postgres" | "postgresql", "")) => (Kind::Postgres, None),

@@ -33,6 +33,10 @@ pub struct Demo {
 
 impl Demo {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
+        settings.no_server()?;
+        if self.here {
+            settings.embedded()?;
+        }
         let serve = self.serve.then(|| Serve::at(&self.listen)).transpose()?;
         if settings.store_is_named && self.keep.is_some() {
             return Err(Problem::usage("--keep is for a new file: give it or --store, not both"));

@@ -13,7 +13,9 @@ use crate::{parse, view};
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   flowfabric get 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --attempts
-  flowfabric get 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --json | jq .result")]
+  flowfabric get 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --json | jq .result
+
+With --json, what this token may not see is null, and named in the list hidden.")]
 pub struct Get {
     #[arg(value_name = "ID")]
     id: ExecutionId,
@@ -35,11 +37,19 @@ impl Get {
             input => Some(input?),
         };
         let result = fabric.result(self.id).await?;
+        // Whoever may not see the one may not see the other.
+        let stored = execution.end().is_some_and(|end| end.result_bytes.is_some());
+        let hides_result = input.is_none() && result.is_none() && stored;
         let attempts = if self.attempts { Some(fabric.attempts(self.id).await?) } else { None };
         if json {
             let mut value = view::execution_value(&execution);
             value["input"] = json!(input.as_ref().map(view::payload_value));
             value["result"] = json!(result.as_ref().map(view::payload_value));
+            let hidden = [("input", input.is_none()), ("result", hides_result)];
+            let hidden: Vec<&str> = hidden.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
+            if !hidden.is_empty() {
+                value["hidden"] = json!(hidden);
+            }
             if let Some(attempts) = &attempts {
                 value["attempts"] = attempts.iter().map(view::attempt_value).collect();
             }
@@ -54,6 +64,7 @@ impl Get {
         let hidden = || "hidden from this token".to_owned();
         fields.push(("input", input.as_ref().map_or_else(hidden, view::payload_text)));
         fields.extend(result.as_ref().map(|it| ("result", view::payload_text(it))));
+        fields.extend(hides_result.then(|| ("result", hidden())));
         view::print_fields(&fields)?;
         if let Some(attempts) = attempts.filter(|it| !it.is_empty()) {
             view::line("")?;

@@ -48,6 +48,8 @@ impl Health {
         match session::probe(settings)? {
             Some(server) if self.ready => server.ready().await.map_err(told),
             Some(server) => server.alive().await.map_err(told),
+            None if self.ready => Err(Problem::usage("--ready is asked of a server, and none is named")
+                .hint("give --server, or leave out --ready: a store is only asked whether it answers")),
             None => {
                 let store = session::open_store(settings).await?;
                 let status = store.status().await;

@@ -20,10 +20,12 @@ mod list;
 mod metrics;
 mod namespaces;
 mod operate;
+mod payload;
 mod priority;
 mod release;
 mod remove;
 mod replay;
+mod result;
 mod resume;
 mod revoke;
 pub mod serve;
@@ -54,6 +56,7 @@ pub enum Command {
     Serve(serve::Serve),
     Submit(submit::Submit),
     Get(get::Get),
+    Result(result::Result),
     List(list::List),
     Watch(watch::Watch),
     Explain(explain::Explain),
@@ -100,6 +103,7 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Problem> {
         Command::Serve(it) => it.run(&settings).await,
         Command::Submit(it) => it.run(&settings).await,
         Command::Get(it) => it.run(&settings).await,
+        Command::Result(it) => it.run(&settings).await,
         Command::List(it) => it.run(&settings).await,
         Command::Watch(it) => it.run(&settings).await,
         Command::Explain(it) => it.run(&settings).await,

@@ -1,11 +1,13 @@
 //! `flowfabric signal`
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{ArgGroup, Args};
 use flowfabric::{Digest, Effect, ExecutionId, Fabric, SignalCall, WaitpointId};
 use serde_json::json;
 
+use super::payload::{Bounds, check_json};
 use crate::problem::{Exit, Problem};
 use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
@@ -18,6 +20,8 @@ use crate::view;
   flowfabric signal 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --name paid --payload '{\"cents\":500}'
   flowfabric signal 0197f3a2-6f3e-7c41-9b1d-0242ac120002-1 --payload true --source ada
   FLOWFABRIC_SIGNAL_TOKEN=v1.1.… flowfabric signal --payload true --source ada
+  make-report | flowfabric signal 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --name report \\
+    --payload-file - --content-type text/csv
 
 A signal that is not taken, for example because its source is no approver, ends with exit code 4.")]
 pub struct Signal {
@@ -30,9 +34,15 @@ pub struct Signal {
     /// What it is called; a signal to a waitpoint has its name otherwise
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// What it carries, as JSON
-    #[arg(long, value_name = "JSON", default_value = "null")]
-    payload: String,
+    /// What it carries, as JSON [default: null]
+    #[arg(long, value_name = "JSON", conflicts_with = "payload_file", allow_hyphen_values = true)]
+    payload: Option<String>,
+    /// Read what it carries from a file; - is the standard input
+    #[arg(long, value_name = "FILE")]
+    payload_file: Option<PathBuf>,
+    /// What it carries, if that is not JSON
+    #[arg(long, value_name = "TYPE", default_value = ff_core::payload::JSON)]
+    content_type: String,
     /// Who sends it
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
@@ -71,11 +81,9 @@ fn digest(text: &str) -> Result<Digest, String> {
 
 impl Signal {
     pub async fn run(self, settings: &Settings) -> Result<(), Problem> {
-        if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&self.payload) {
-            return Err(Problem::usage(format!("--payload is not JSON: {error}")));
-        }
+        let payload = self.payload(settings.limits.signal_bytes_max)?;
         session::with(settings, Open::Existing, Patience::Short, async |fabric| {
-            let sent = self.call(&fabric)?.await?;
+            let sent = self.call(&fabric, payload)?.await?;
             let why = match sent.effect {
                 Effect::Ignored(why) => Some(why.word()),
                 _ => None,
@@ -99,7 +107,17 @@ impl Signal {
         .await
     }
 
-    fn call(&self, fabric: &Fabric) -> Result<SignalCall, Problem> {
+    fn payload(&self, max: usize) -> Result<Vec<u8>, Problem> {
+        let bytes = match (&self.payload, &self.payload_file) {
+            (Some(text), _) => text.as_bytes().to_vec(),
+            (_, Some(path)) => Bounds { field: "payload", max }.file(path)?,
+            _ => b"null".to_vec(),
+        };
+        check_json("payload", &self.content_type, &bytes)?;
+        Ok(bytes)
+    }
+
+    fn call(&self, fabric: &Fabric, payload: Vec<u8>) -> Result<SignalCall, Problem> {
         let mut call = match (&self.token, self.target) {
             (Some(token), _) => fabric.signal_with_token(token.trim()),
             (None, Some(Target::Waitpoint(id))) => fabric.signal_waitpoint(id),
@@ -109,7 +127,7 @@ impl Signal {
             },
             (None, None) => return Err(Problem::usage("name an execution, a waitpoint or a --token")),
         };
-        call = call.payload_bytes("application/json", self.payload.clone());
+        call = call.payload_bytes(&self.content_type, payload);
         let put =
             |call: SignalCall, put: fn(SignalCall, &str) -> SignalCall, text: &Option<String>| match text {
                 Some(text) => put(call, text),

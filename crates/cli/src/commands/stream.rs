@@ -12,17 +12,21 @@ use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
 use crate::{parse, view};
 
+/// How many are shown newest first.
+const NEWEST: usize = 100;
+
 /// Show the output of an execution, frame by frame
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   flowfabric stream 0197f3a2-6f3e-7c41-9b1d-0242ac120002
   flowfabric stream 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --follow --after 1:42
   flowfabric stream 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --newest-first --limit 20
+  flowfabric stream 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --attempt 2 --limit 100
   flowfabric stream 0197f3a2-6f3e-7c41-9b1d-0242ac120002 --summary
 
 Each line starts with a place, ATTEMPT:NUMBER, from which --after goes on: with what comes later, or
 with what came before if the newest come first. Newest first are the frames of one attempt: that of
---after, or the newest that has any.")]
+--attempt or --after, or the newest that has any.")]
 pub struct Stream {
     #[arg(value_name = "ID")]
     id: ExecutionId,
@@ -35,12 +39,15 @@ pub struct Stream {
     /// Show the newest frames of an attempt, the last one first
     #[arg(long, conflicts_with = "follow")]
     newest_first: bool,
-    /// How many at most, with --newest-first
-    #[arg(long, value_name = "COUNT", default_value_t = 100, requires = "newest_first")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    limit: u32,
+    /// Only the frames of this attempt
+    #[arg(long, value_name = "NUMBER", conflicts_with = "after")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    attempt: Option<u32>,
+    /// How many frames at most [default: 100 with --newest-first, all otherwise]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: Option<u32>,
     /// Show the summary document instead
-    #[arg(long, conflicts_with_all = ["follow", "after", "newest_first"])]
+    #[arg(long, conflicts_with_all = ["follow", "after", "attempt", "limit", "newest_first"])]
     summary: bool,
     /// Stop following after so long
     #[arg(long, value_name = "DURATION", value_parser = parse::duration, allow_hyphen_values = true)]
@@ -68,10 +75,11 @@ impl Stream {
             };
         }
         if self.newest_first {
-            let frames = run.frames().newest_first().limit(self.limit as usize);
-            let frames = match self.after {
-                Some(place) => frames.attempt(place.attempt).after(place.number),
-                None => frames,
+            let frames = run.frames().newest_first().limit(self.limit.map_or(NEWEST, |it| it as usize));
+            let frames = match (self.after, self.attempt) {
+                (Some(place), _) => frames.attempt(place.attempt).after(place.number),
+                (None, Some(attempt)) => frames.attempt(attempt),
+                (None, None) => frames,
             };
             for frame in frames.await? {
                 let place = Place { attempt: frame.attempt, number: frame.number };
@@ -79,20 +87,38 @@ impl Stream {
             }
             return Ok(());
         }
-        let mut tail = run.tail(self.after).await?;
+        let start = self.attempt.map(|attempt| Place { attempt, number: 0 });
+        let mut tail = run.tail(self.after.or(start)).await?;
         tokio::select! {
-            end = show(&mut tail, self.follow, json) => end,
+            end = self.follow(&mut tail, json) => end,
             () = sleep(self.timeout) => Ok(()),
             () = flowfabric::asked_to_end() => Ok(()),
         }
     }
-}
 
-async fn show(tail: &mut Tail, follow: bool, json: bool) -> Result<(), Problem> {
-    while let Some(output) = if follow { tail.next().await } else { tail.next_now().await }? {
-        tell(tail.place(), &output, json)?;
+    /// Oldest first, until it ends or is enough.
+    async fn follow(&self, tail: &mut Tail, json: bool) -> Result<(), Problem> {
+        let mut left = self.limit;
+        while left != Some(0)
+            && let Some(output) = if self.follow { tail.next().await } else { tail.next_now().await }?
+        {
+            let is_later = self.attempt.is_some_and(|wanted| match &output {
+                Output::Frame(frame) => frame.attempt > wanted,
+                Output::Closed { attempt, .. } => *attempt > wanted,
+                Output::Ended(_) => true,
+            });
+            if is_later {
+                return Ok(());
+            }
+            tell(tail.place(), &output, json)?;
+            match output {
+                Output::Frame(_) => left = left.map(|left| left - 1),
+                Output::Closed { attempt, .. } if self.attempt == Some(attempt) => return Ok(()),
+                Output::Closed { .. } | Output::Ended(_) => {}
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn tell(place: Place, output: &Output, json: bool) -> Result<(), Problem> {

@@ -9,9 +9,9 @@ use flowfabric::{
 };
 use serde_json::{Value, json};
 
-use super::operate::Who;
+use super::operate::By;
 use super::watch::sleep;
-use crate::problem::Problem;
+use crate::problem::{Exit, Problem};
 use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
 use crate::{parse, view};
@@ -22,7 +22,7 @@ use crate::{parse, view};
   flowfabric waitpoint list --name approval
   flowfabric waitpoint list --reason waiting_for_approval --json
   flowfabric waitpoint show 0197f3a2-6f3e-7c41-9b1d-0242ac120002-1
-  flowfabric waitpoint show 0197f3a2-6f3e-7c41-9b1d-0242ac120002-1 --token")]
+  flowfabric waitpoint show 0197f3a2-6f3e-7c41-9b1d-0242ac120002-1 --token --cause 'asked again'")]
 pub struct Waitpoint {
     #[command(subcommand)]
     what: What,
@@ -36,9 +36,11 @@ enum What {
   flowfabric waitpoint list --name approval --wait --timeout 1h")]
     List(List),
     /// Show one open waitpoint, and its token if that is asked for
-    #[command(
-        after_help = "Example:\n  flowfabric waitpoint show 0197f3a2-6f3e-7c41-9b1d-0242ac120002-1 --token"
-    )]
+    #[command(after_help = "Examples:
+  flowfabric waitpoint show 0197f3a2-6f3e-7c41-9b1d-0242ac120002-1
+  flowfabric waitpoint show 0197f3a2-6f3e-7c41-9b1d-0242ac120002-1 --token --cause 'asked again'
+
+Making a token is an event with who did it and why; looking at a waitpoint is none.")]
     Show(Show),
 }
 
@@ -83,6 +85,8 @@ struct Show {
     /// Print its token, and nothing else without --json. Whoever has it may signal here
     #[arg(long)]
     token: bool,
+    #[command(flatten)]
+    by: By,
 }
 
 impl Waitpoint {
@@ -131,7 +135,8 @@ impl List {
             true => tokio::select! {
                 page = first(fabric, list, events) => page?,
                 () = sleep(self.timeout) => return Err(Problem::timeout("no waitpoint was opened in time")),
-                () = flowfabric::asked_to_end() => return Ok(()),
+                // Whoever goes on only if there is one must not go on now.
+                () = flowfabric::asked_to_end() => return Err(Problem::told(Exit::NotCompleted)),
             },
         };
         if json {
@@ -178,8 +183,7 @@ async fn first(fabric: &Fabric, list: WaitpointList, filter: EventFilter) -> Res
 impl Show {
     async fn show(self, fabric: &Fabric, json: bool) -> Result<(), Problem> {
         if self.token {
-            let asks = Who { actor: None }.name();
-            let opened = fabric.issue_token_as(self.id, &asks, "").await?;
+            let opened = fabric.issue_token_as(self.id, &self.by.actor(), &self.by.cause).await?;
             let token = opened.token.reveal();
             return match json {
                 true => view::document(&json!({
@@ -189,6 +193,9 @@ impl Show {
                 })),
                 false => view::line(token),
             };
+        }
+        if self.by.who.actor.is_some() || !self.by.cause.is_empty() {
+            return Err(Problem::usage("--actor and --cause go with --token; looking keeps neither"));
         }
         let id = self.id;
         let execution = fabric.get(id.execution).await?;

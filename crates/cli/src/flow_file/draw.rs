@@ -1,42 +1,35 @@
 //! A tree becomes a flow.
 
-use std::time::Duration;
-
-use flowfabric::{Backoff, Drawing, Fabric, FlowBuilder, Ms, Node, Submission, Upstream};
+use flowfabric::{Drawing, Fabric, FlowBuilder, FlowId, Node, Upstream};
 
 use super::Fault;
 use super::fields::{At, Fields, nearest};
 use super::tree::Tree;
+use super::work::{RUNS, WORK, pairs, work};
 
 const FLOW: &[&str] = &["kind", "namespace", "tags", "open", "defaults", "nodes"];
 const GROWTH: &[&str] = &["defaults", "nodes"];
-/// How a node runs; `defaults` may say the same for all.
-const RUNS: &[&str] = &[
-    "lane",
-    "priority",
-    "attempts",
-    "backoff",
-    "delay",
-    "deadline",
-    "attempt_timeout",
-    "schedule_to_start",
-    "lease",
-    "capabilities",
-    "tags",
-];
 const WAITS: &[&str] =
     &["after", "on_failure", "always", "inputs", "any_of", "quorum", "let_run", "hedge", "open"];
-const NODE: &[&str] = &["kind", "input", "flow"];
+const NODE: &[&str] = &["kind", "flow"];
+
+/// Everything that a node may say.
+pub fn node_fields() -> Vec<&'static str> {
+    [NODE, WORK, RUNS, WAITS].concat()
+}
 
 /// A flow and its nodes by name.
 type Drawn = (FlowBuilder, Vec<(String, Node)>);
 
-pub fn draw(tree: &Tree, fabric: &Fabric) -> Result<Drawn, Fault> {
+pub fn draw(tree: &Tree, fabric: &Fabric, id: Option<FlowId>) -> Result<Drawn, Fault> {
     let root = At { tree, path: String::new() };
     let fields = root.fields(FLOW)?;
     let missing = |field: &str, what: &str| Fault::new(tree.place, field, format!("is missing; {what}"));
     let kind = fields.get("kind").ok_or_else(|| missing("kind", "it says what sort of flow this is"))?;
-    let mut flow = fabric.flow(kind.text()?);
+    let mut flow = match id {
+        Some(id) => fabric.flow_with_id(id, kind.text()?),
+        None => fabric.flow(kind.text()?),
+    };
     if let Some(namespace) = fields.get("namespace") {
         flow = flow.namespace(namespace.text()?);
     }
@@ -68,26 +61,16 @@ fn draw_nodes(
     defaults: Option<&Fields<'_>>,
     there: &[(String, Node)],
 ) -> Result<Vec<(String, Node)>, Fault> {
-    let allowed = [NODE, RUNS, WAITS].concat();
+    let allowed = node_fields();
     let mut nodes = Vec::new();
     let mut waits = Vec::new();
     for (name, at) in listed.entries()? {
         let fields = at.fields(&allowed)?;
         let kind = fields.get("kind").map_or(Ok(name), At::text)?;
         let node = match fields.get("flow") {
-            None => {
-                let input = at.tree.entry("input").map_or(serde_json::Value::Null, Tree::value);
-                let work = Submission::new(kind, &input);
-                let work = defaults.map_or(Ok(work.clone()), |defaults| runs(work, defaults))?;
-                flow.add(runs(work, &fields)?)
-            }
+            None => flow.add(work(kind, &fields, defaults)?),
             Some(inner) => {
-                if let Some(own) = NODE
-                    .iter()
-                    .chain(RUNS)
-                    .filter(|it| **it != "flow" && **it != "kind")
-                    .find_map(|it| fields.get(it))
-                {
+                if let Some(own) = WORK.iter().chain(RUNS).find_map(|it| fields.get(it)) {
                     return Err(own.fault("goes with a node that a worker runs; the nodes of a flow say it"));
                 }
                 let child = flow.child(kind);
@@ -105,51 +88,6 @@ fn draw_nodes(
         connect(node, &fields, &known)?;
     }
     Ok(nodes)
-}
-
-/// `key: text` pairs.
-fn pairs<'t>(at: Option<&At<'t>>) -> Result<Vec<(&'t str, &'t str)>, Fault> {
-    let entries = at.map_or(Ok(Vec::new()), At::entries)?;
-    entries.into_iter().map(|(key, value)| Ok((key, value.text()?))).collect()
-}
-
-fn runs(mut work: Submission, fields: &Fields<'_>) -> Result<Submission, Fault> {
-    let ms = |time: Duration| Ms::try_from(time.as_millis()).unwrap_or(Ms::MAX);
-    if let Some(at) = fields.get("lane") {
-        work = work.lane(at.text()?);
-    }
-    if let Some(at) = fields.get("priority") {
-        work = work.priority(at.number()?);
-    }
-    if let Some(at) = fields.get("attempts") {
-        work = work.attempts(at.number()?);
-    }
-    if let Some(at) = fields.get("backoff") {
-        let (initial_ms, default) = (ms(at.duration()?), Backoff::default());
-        work = work.backoff(Backoff { initial_ms, max_ms: default.max_ms.max(initial_ms), ..default });
-    }
-    if let Some(at) = fields.get("delay") {
-        work = work.delay(at.duration()?);
-    }
-    if let Some(at) = fields.get("deadline") {
-        work = work.deadline(at.duration()?);
-    }
-    if let Some(at) = fields.get("attempt_timeout") {
-        work = work.attempt_timeout(at.duration()?);
-    }
-    if let Some(at) = fields.get("schedule_to_start") {
-        work = work.schedule_to_start(at.duration()?);
-    }
-    if let Some(at) = fields.get("lease") {
-        work = work.lease(at.duration()?);
-    }
-    for at in fields.get("capabilities").map_or(Vec::new(), At::items) {
-        work = work.capability(at.text()?);
-    }
-    for (key, value) in pairs(fields.get("tags"))? {
-        work = work.tag(key, value);
-    }
-    Ok(work)
 }
 
 fn connect(mut node: Node, fields: &Fields<'_>, nodes: &[(String, Node)]) -> Result<(), Fault> {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use flowfabric::Ms;
+
 use super::Fault;
 use super::tree::{Content, Tree};
 use crate::parse;
@@ -95,9 +97,17 @@ impl<'t> At<'t> {
 
     /// `30s`, `5m`, `2h`, or milliseconds.
     pub fn duration(&self) -> Result<Duration, Fault> {
-        let text = self.text()?;
+        self.parsed(parse::duration)
+    }
+
+    /// RFC 3339, or milliseconds since 1970.
+    pub fn time(&self) -> Result<Ms, Fault> {
+        self.parsed(parse::time)
+    }
+
+    fn parsed<T>(&self, parse: fn(&str) -> Result<T, String>) -> Result<T, Fault> {
         let problem = |error: String| self.fault(error.strip_prefix("it ").unwrap_or(&error));
-        parse::duration(text).map_err(problem)
+        parse(self.text()?).map_err(problem)
     }
 }
 

@@ -6,19 +6,27 @@
 //! | text into a tree that knows its places | `tree.rs` |
 //! | fields of a tree, and what they may hold | `fields.rs` |
 //! | a tree into a flow | `draw.rs` |
+//! | how a node runs: its input, its times, its tries | `work.rs` |
 
 mod draw;
 mod fields;
 mod tree;
+mod work;
 
 use std::fmt;
 use std::io::Read as _;
 
-use flowfabric::{Error, Fabric, FlowBuilder, Growth, Node};
+use flowfabric::{Error, Fabric, FlowBuilder, FlowId, Growth, Node};
 
 use crate::problem::Problem;
 pub use tree::Format;
 use tree::{Place, Tree};
+
+/// What a node may say.
+#[cfg(test)]
+pub fn fields_of_nodes() -> Vec<&'static str> {
+    draw::node_fields()
+}
 
 /// What is wrong in a file, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,9 +102,16 @@ pub struct FlowFile<T> {
 }
 
 impl FlowFile<FlowBuilder> {
-    pub fn new_flow(file: &str, text: &str, format: Format, fabric: &Fabric) -> Result<Self, Problem> {
+    /// A flow under this id, or under a new one.
+    pub fn new_flow(
+        file: &str,
+        text: &str,
+        format: Format,
+        fabric: &Fabric,
+        id: Option<FlowId>,
+    ) -> Result<Self, Problem> {
         let tree = tree::parse(text, format).map_err(|fault| fault.in_file(file))?;
-        let (flow, nodes) = draw::draw(&tree, fabric).map_err(|fault| fault.in_file(file))?;
+        let (flow, nodes) = draw::draw(&tree, fabric, id).map_err(|fault| fault.in_file(file))?;
         Ok(FlowFile { file: file.to_owned(), tree, flow, nodes })
     }
 }
@@ -153,7 +168,7 @@ mod tests {
 
     async fn fault(text: &str, format: Format) -> String {
         let fabric = flowfabric::connect("memory:").await.expect("memory is always there");
-        let file = match FlowFile::new_flow("f", text, format, &fabric) {
+        let file = match FlowFile::new_flow("f", text, format, &fabric, None) {
             Ok(file) => file,
             Err(problem) => return problem.message,
         };
@@ -221,6 +236,51 @@ mod tests {
             (
                 "kind: a\nnodes:\n  x:\n    input: 1\n    flow: { y: {} }\n",
                 "f:4:12: nodes.x.input goes with a node that a worker runs; the nodes of a flow say it",
+            ),
+            (
+                "kind: a\nnodes:\n  x: { run_at: 2026-01-31T12:00:00Z, delay: 1s }\n",
+                "f:3:16: nodes.x.run_at goes without delay; a node starts at one time",
+            ),
+            (
+                "kind: a\nnodes:\n  x: { deadline_at: tomorrow }\n",
+                "f:3:21: nodes.x.deadline_at is not a time; allowed are RFC 3339 times such as \
+                 2026-01-31T12:00:00Z and milliseconds since 1970",
+            ),
+            ("kind: a\nnodes:\n  x: { run_at: 2026-01-31T12:00:00Z, deadline: 1h }\n", "it is fine"),
+            (
+                "kind: a\nnodes:\n  x:\n    policy: { max_elapsed_ms: 1h, backoff: { factor: 3, jitter: none } }\n",
+                "it is fine",
+            ),
+            (
+                "kind: a\nnodes:\n  x: { policy: 3 }\n",
+                "f:3:16: nodes.x.policy is a number; an object is needed here",
+            ),
+            (
+                "kind: a\nnodes:\n  x:\n    policy: { backoff: { factor: much } }\n",
+                "f:4:34: nodes.x.policy.backoff.factor does not fit: invalid type: string \"much\", expected f64",
+            ),
+            (
+                "kind: a\nnodes:\n  x:\n    policy: { colour: 1 }\n",
+                "f:4:15: nodes.x.policy has no field \"colour\"; allowed are attempt_timeout_ms, backoff, \
+                 lease_grace_ms, lease_loss, lease_ms, losses_max, max_attempts, max_elapsed_ms, non_retryable, \
+                 replays_max, schedule_to_start_ms",
+            ),
+            (
+                "kind: a\nnodes:\n  x:\n    policy: { backoff: { factr: 1 } }\n",
+                "f:4:26: nodes.x.policy.backoff has no field \"factr\"; did you mean \"factor\"?",
+            ),
+            (
+                "kind: a\nnodes:\n  x: { content_type: text/csv, input: [1] }\n",
+                "f:3:39: nodes.x.input is a list; a text is needed here",
+            ),
+            (
+                "kind: a\nnodes:\n  x: { content_type: text/csv }\n",
+                "f:3:22: nodes.x.content_type needs input with a text, or input_base64",
+            ),
+            ("kind: a\nnodes:\n  x: { input_base64: aGk }\n", "f:3:22: nodes.x.input_base64 is not base64"),
+            (
+                "kind: a\nnodes:\n  x: { input_base64: aGk=, input: hi }\n",
+                "f:3:22: nodes.x.input_base64 goes without input; a node has one input",
             ),
             ("kind: [a\nnodes: {}\n", "f:2:6: illegal placement of ':' indicator"),
             ("", "f:1:1: holds nothing; a flow has a kind and nodes"),

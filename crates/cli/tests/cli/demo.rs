@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::stand::{Background, Stand};
+use crate::stand::{Background, Said, Stand};
 
 #[test]
 fn the_demonstration_prints_one_document_with_the_counts() {
@@ -102,4 +102,17 @@ fn what_was_demonstrated_can_be_looked_at_through_a_server() {
     let refused = stand.run(["demo", "--serve", "--listen", "0.0.0.0:0"]);
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.err.contains("--auth"), "{refused:?}");
+}
+
+#[test]
+fn what_has_a_store_of_its_own_is_not_asked_of_a_server() {
+    let stand = Stand::new();
+    for args in [&["demo"][..], &["bench", "--scenario", "submit"]] {
+        let said = stand.run(args.iter().copied().chain(["--server", "http://127.0.0.1:1"]));
+        assert_eq!((said.code, said.out.as_str()), (2, ""), "{said:?}");
+        assert!(said.err.contains("leave out --server; --store says which"), "{said:?}");
+    }
+    let mut here = stand.command(["demo", "--here"]);
+    let said: Said = here.env("FLOWFABRIC_SERVER", "http://127.0.0.1:1").output().unwrap().into();
+    assert!(said.code == 2 && said.err.contains("not through a server"), "{said:?}");
 }

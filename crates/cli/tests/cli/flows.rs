@@ -11,6 +11,8 @@ on_every_store! {
     a_flow_is_drawn_while_it_runs,
     an_open_flow_ends_after_it_was_sealed,
     an_open_flow_grows_from_files_and_edge_by_edge,
+    a_flow_is_made_once_under_its_id_by_whom_it_says,
+    a_file_says_all_about_a_node_that_the_api_takes,
     what_is_wrong_with_a_file_is_told_by_its_place_and_nothing_is_stored,
 }
 
@@ -142,7 +144,8 @@ fn an_open_flow_ends_after_it_was_sealed(stand: &Stand) {
     let id = stand.ok(["flow", "submit", "open.yaml"]);
     let _worker = echo(stand, &["step"]);
     assert_eq!(stand.json(["flow", "get", &id])["state"], "open");
-    stand.ok(["flow", "seal", &id, "--cause", "that is all"]);
+    assert_eq!(stand.run(["flow", "seal", &id, "--expected-revision", "99"]).code, 4);
+    stand.ok(["flow", "seal", &id, "--expected-revision", "1", "--cause", "that is all"]);
     assert_eq!(stand.run(["flow", "graph", &id, "--watch", "--timeout", "50s"]).code, 0);
 }
 
@@ -156,6 +159,7 @@ fn an_open_flow_grows_from_files_and_edge_by_edge(stand: &Stand) {
     let policy = |args: &[&str]| stand.run(["flow", "policy", id, "bind"].iter().chain(args).copied());
     assert_eq!(policy(&["quorum", "--k", "2"]).out.lines().last().unwrap().split("  ").nth(1), Some("set"));
     assert!(policy(&["quorum", "--k", "2"]).out.contains("already set"));
+    assert_eq!(policy(&["any_of", "--expected-revision", "99"]).code, 4);
     assert_eq!(policy(&["quorum"]).code, 2, "a quorum says how many");
     assert_eq!(policy(&["any_of", "--k", "2"]).code, 2);
 
@@ -201,6 +205,49 @@ fn an_open_flow_grows_from_files_and_edge_by_edge(stand: &Stand) {
     assert_eq!(stand.run(["flow", "edges", id, "nobody"]).code, 3);
     assert_eq!(stand.run(["flow", "edges", id, "head", "--limit", "0"]).code, 2);
     assert_eq!(stand.run(["flow", "edge", id, "p1", "bind", "--cause", "why"]).code, 2, "no cause is kept");
+    let bind = || stand.json(["flow", "get", id])["nodes"][1].clone();
+    assert_eq!((&bind()["node"], &bind()["open"]), (&json!("bind"), &json!(true)));
+    stand.ok(["flow", "seal", id, "--node", "bind"]);
+    assert_eq!(bind()["open"], false);
+    assert_eq!(stand.run(["flow", "seal", id, "--node", "nobody"]).code, 3);
+}
+
+fn a_flow_is_made_once_under_its_id_by_whom_it_says(stand: &Stand) {
+    let id = "0197f3a2-6f3e-7c41-9b1d-0242ac120002";
+    let nested = "kind: a\nnodes:\n  x: { kind: step }\n  y: { after: x, flow: { z: { kind: step } } }\n";
+    stand.write("a.yaml", nested);
+    let submit = |file: &str| stand.run(["--json", "flow", "submit", file, "--id", id]);
+    let made: Vec<Value> = (0..2).map(|_| serde_json::from_str(&submit("a.yaml").out).unwrap()).collect();
+    assert_eq!((&made[0]["existing"], &made[1]["existing"]), (&json!(false), &json!(true)));
+    assert_eq!((&made[0]["id"], &made[0]["nodes"]), (&json!(id), &made[1]["nodes"]));
+    assert_eq!(stand.stored(), 3);
+    let said = stand.run(["flow", "submit", "a.yaml", "--id", id]);
+    assert!(said.out == id && said.err.starts_with("note: this id was used before"), "{said:?}");
+    stand.write("b.yaml", nested.replace("kind: a", "kind: b"));
+    assert_eq!(submit("b.yaml").code, 4);
+    assert_eq!(stand.json(["flow", "get", id])["created_by"], "ada");
+    let other = stand.ok(["flow", "submit", "a.yaml", "--actor", "bob"]);
+    assert_eq!(stand.json(["flow", "get", &other])["created_by"], "bob");
+}
+
+fn a_file_says_all_about_a_node_that_the_api_takes(stand: &Stand) {
+    let file = "kind: a
+defaults: { attempts: 7, policy: { max_elapsed_ms: 1h, backoff: { factor: 3 } } }
+nodes:
+  csv: { kind: step, content_type: text/csv, input: 'a;b' }
+  bytes: { kind: step, input_base64: aGk= }
+  later: { kind: nobody, run_at: 2126-01-31T12:00:00Z, deadline_at: 2126-02-01T00:00:00Z }
+  tried: { kind: nobody, policy: { max_attempts: 2, lease_loss: counts } }
+";
+    stand.write("all.yaml", file);
+    let made = stand.json(["flow", "submit", "all.yaml"]);
+    let node = |name: &str| stand.json(["get", made["nodes"][name].as_str().unwrap()]);
+    assert_eq!(node("csv")["input"], json!({ "content_type": "text/csv", "text": "a;b" }));
+    assert_eq!(node("bytes")["input"], json!({ "content_type": "application/octet-stream", "text": "hi" }));
+    let later = node("later");
+    assert_eq!((&later["state"], &later["attempts_max"]), (&json!("delayed"), &json!(7)));
+    assert_eq!(later["deadline_at"], "2126-02-01T00:00:00.000Z");
+    assert_eq!(node("tried")["attempts_max"], 2);
 }
 
 fn what_is_wrong_with_a_file_is_told_by_its_place_and_nothing_is_stored(stand: &Stand) {

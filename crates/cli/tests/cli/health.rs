@@ -61,6 +61,8 @@ fn a_store_that_answers_is_healthy_and_has_no_metrics() {
     assert_eq!(stand.ok(["health"]), "ok");
     stand.write("broken.db", "this is no database");
     assert_eq!(stand.run(["health", "--store", "sqlite:broken.db"]).code, 1);
+    let ready = stand.run(["health", "--ready", "--store", "sqlite:flowfabric.db"]);
+    assert!(ready.code == 2 && ready.err.contains("--ready is asked of a server"), "{ready:?}");
     let said = stand.run(["metrics"]);
     assert!(said.code == 2 && said.err.contains("--server"), "{said:?}");
 }

@@ -15,6 +15,7 @@ fn every_command_has_help() {
         "serve",
         "submit",
         "get",
+        "result",
         "list",
         "watch",
         "explain",

@@ -13,6 +13,7 @@ on_every_store! {
     an_approval_is_found_shown_and_granted,
     a_wrong_token_gets_one_answer_and_stores_nothing,
     signals_are_sent_by_name_and_what_does_not_fit_is_refused,
+    signals_carry_what_a_file_or_the_standard_input_holds,
     output_and_steps_are_shown,
     keys_rotate_and_show_no_secret,
     a_suspension_is_ended_by_hand,
@@ -69,6 +70,13 @@ fn an_approval_is_found_shown_and_granted(stand: &Stand) {
     assert!(shown.contains("grace") && shown.contains("eve") && shown.contains("action"), "{shown}");
     let token = stand.ok(["waitpoint", "show", &waitpoint, "--token"]);
     assert_eq!(stand.json(["waitpoint", "show", &waitpoint, "--token"])["token"], *token);
+    stand.ok(["waitpoint", "show", &waitpoint, "--token", "--actor", "bob", "--cause", "the mail was lost"]);
+    let tail = ["tail", "--from", "beginning", "--timeout", "2s", "--execution", &id, "--family", "signal"];
+    let events = stand.ok(tail.into_iter().chain(["--json"]));
+    let issued = events.lines().rfind(|line| line.contains("waitpoint_token_issued")).unwrap();
+    assert!(issued.contains("\"bob\"") && issued.contains("the mail was lost"), "{issued}");
+    let said = stand.run(["waitpoint", "show", &waitpoint, "--cause", "why"]);
+    assert!(said.code == 2 && said.err.contains("go with --token"), "{said:?}");
 
     let got = stand.json(["get", &id]);
     assert_eq!(
@@ -146,7 +154,7 @@ fn signals_are_sent_by_name_and_what_does_not_fit_is_refused(stand: &Stand) {
             "neither the id of an execution nor that of a waitpoint",
         ),
         (vec!["signal", &id, "--name", "two words"], 2, "name contains ' '"),
-        (vec!["signal", &id, "--name", "paid", "--payload", "{"], 2, "--payload is not JSON"),
+        (vec!["signal", &id, "--name", "paid", "--payload", "{"], 2, "payload is not JSON"),
         (vec!["signal", &id, "--name", "paid", "--payload", &large], 2, "allowed are at most 65536"),
         (vec!["signal", NOBODY, "--name", "paid"], 3, "there is no execution"),
     ];
@@ -157,6 +165,31 @@ fn signals_are_sent_by_name_and_what_does_not_fit_is_refused(stand: &Stand) {
     }
     stand.ok(["cancel", &id]);
     assert_eq!(stand.run(["signal", &id, "--name", "paid"]).code, 4);
+}
+
+fn signals_carry_what_a_file_or_the_standard_input_holds(stand: &Stand) {
+    let id = stand.submit(["elsewhere"]);
+    let send = |args: &[&str]| stand.run(["signal", &id, "--name", "paid"].iter().chain(args).copied());
+    stand.write("paid.json", "{\"cents\":500}");
+    assert_eq!(send(&["--payload", "-5"]).code, 0);
+    assert_eq!(send(&["--payload-file", "paid.json"]).code, 0);
+    let piped =
+        format!("printf 'a;b' | $FF signal {id} --name paid --payload-file - --content-type text/csv");
+    assert_eq!(stand.shell(&piped).code, 0);
+    let kept = stand.json(["signals", &id]);
+    let payloads: Vec<_> = kept["signals"].as_array().unwrap().iter().map(|it| &it["payload"]).collect();
+    let csv = serde_json::json!({ "content_type": "text/csv", "text": "a;b" });
+    assert_eq!(payloads, [&(-5).into(), &serde_json::json!({ "cents": 500 }), &csv]);
+    stand.write("large.json", format!("\"{}\"", "x".repeat(70_000)));
+    for (args, text) in [
+        (&["--payload-file", "none.json"][..], "payload-file: cannot read none.json"),
+        (&["--payload-file", "large.json"], "allowed are at most 65536"),
+        (&["--payload-file", "paid.json", "--payload", "1"], "cannot be used with"),
+        (&["--payload", "a;b"], "give --content-type text/plain"),
+    ] {
+        let said = send(args);
+        assert!(said.code == 2 && said.err.contains(text), "{said:?}");
+    }
 }
 
 fn output_and_steps_are_shown(stand: &Stand) {

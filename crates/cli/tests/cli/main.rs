@@ -21,4 +21,5 @@ mod settings;
 mod single;
 mod stand;
 mod through_server;
+mod waiting;
 mod worker;

@@ -156,3 +156,29 @@ fn a_place_tells_of_itself_its_limits_and_what_waits() {
     let seen: Value = serde_json::from_str(&seen.out).unwrap();
     assert_eq!((&seen["about"]["role"], &seen["stats"]), (&"viewer".into(), &Value::Null));
 }
+
+#[test]
+fn what_a_token_may_not_see_is_said_to_be_hidden() {
+    let stand = Stand::new();
+    let id = stand.submit(["greet", "--input", "\"secret\""]);
+    let worker = stand.worker(["--kind", "greet", "--exec", "cat"]);
+    stand.ok(["result", &id, "--timeout", "50s"]);
+    drop(worker);
+    let server = stand.serve(["--auth"]);
+    let viewer = ["--json", "token", "create", "v", "--role", "viewer"];
+    let made = at(&stand, &server.url, server.token.as_deref(), &viewer);
+    let made: Value = serde_json::from_str(&made.out).unwrap();
+    let seen = |args: &[&str]| at(&stand, &server.url, made["secret"].as_str(), args);
+    let got = seen(&["get", &id]);
+    assert_eq!(got.out.matches("hidden from this token").count(), 2, "{got:?}");
+    let got: Value = serde_json::from_str(&seen(&["get", &id, "--json"]).out).unwrap();
+    assert_eq!(
+        (got["hidden"].to_string().as_str(), &got["result"]),
+        ("[\"input\",\"result\"]", &Value::Null)
+    );
+    let result = seen(&["result", &id]);
+    assert_eq!((result.code, result.out.as_str()), (0, ""), "{result:?}");
+    assert!(result.err.contains("note: the result is hidden from this token"), "{result:?}");
+    let own = stand.json(["get", &id]);
+    assert_eq!((&own["hidden"], &own["result"]), (&Value::Null, &"secret".into()));
+}

@@ -133,7 +133,13 @@ fn the_newest_output_comes_first_if_it_is_asked_for(stand: &Stand) {
     let before = stand.ok(["--json", "stream", &id, "--newest-first", "--after", "1:2"]);
     let before: Value = serde_json::from_str(&before).unwrap();
     assert_eq!((&before["text"], &before["place"]), (&"one".into(), &"1:1".into()));
-    assert_eq!(stand.run(["stream", &id, "--limit", "2"]).code, 2);
+    let oldest = stand.ok(["stream", &id, "--limit", "2"]);
+    assert!(oldest.starts_with("1:1 ") && oldest.lines().count() == 2, "{oldest}");
+    assert_eq!(stand.ok(["stream", &id, "--attempt", "1", "--limit", "2"]), oldest);
+    assert_eq!(stand.ok(["stream", &id, "--attempt", "1", "--newest-first", "--limit", "2"]), newest);
+    assert_eq!(stand.ok(["stream", &id, "--attempt", "2"]), "");
+    assert_eq!(stand.run(["stream", &id, "--attempt", "1", "--after", "1:1"]).code, 2);
+    assert_eq!(stand.run(["stream", &id, "--attempt", "0"]).code, 2);
     assert_eq!(stand.run(["stream", &id, "--newest-first", "--follow"]).code, 2);
     assert_eq!(stand.run(["stream", NOBODY, "--newest-first"]).code, 3);
 }

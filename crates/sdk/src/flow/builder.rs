@@ -55,9 +55,26 @@ impl Fabric {
     /// Starts to draw a flow; `kind` is what sort of flow it is. Nothing is sent before
     /// [`submit`](FlowBuilder::submit).
     pub fn flow(&self, kind: &str) -> FlowBuilder {
-        let drawing = Drawing::new(self, self.link().new_flow_id(self.wall()));
-        let (kind, actor) = (kind.to_owned(), "sdk".into());
-        FlowBuilder { drawing, kind, namespace: None, tags: Vec::new(), open: false, actor }
+        FlowBuilder::new(Drawing::new(self, self.link().new_flow_id(self.wall())), kind)
+    }
+
+    /// As [`flow`](Fabric::flow), under an id made elsewhere. The same nodes drawn in the same order have the same ids
+    /// then, so that the flow can be submitted again by another process that does not know whether it is there.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), flowfabric::Error> {
+    /// # let fabric = flowfabric::connect("memory:").await?;
+    /// let id = fabric.flow("etl").id();
+    /// for existing in [false, true] {
+    ///     let flow = fabric.flow_with_id(id, "etl");
+    ///     flow.node("extract", &"orders.csv");
+    ///     assert_eq!(flow.submit().await?.existing(), existing);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn flow_with_id(&self, id: FlowId, kind: &str) -> FlowBuilder {
+        FlowBuilder::new(Drawing::new(self, id).repeatable(), kind)
     }
 }
 
@@ -70,6 +87,11 @@ impl Deref for FlowBuilder {
 }
 
 impl FlowBuilder {
+    fn new(drawing: Drawing, kind: &str) -> FlowBuilder {
+        let (kind, actor) = (kind.to_owned(), "sdk".into());
+        FlowBuilder { drawing, kind, namespace: None, tags: Vec::new(), open: false, actor }
+    }
+
     /// The id it will have.
     pub fn id(&self) -> FlowId {
         self.drawing.flow()
@@ -113,7 +135,9 @@ impl FlowBuilder {
                     "has open nodes and is sealed when it is submitted; say open() of the flow, too";
                 return Err(Error::invalid("flow", problem));
             }
-            (sketch.plan(fabric)?.parts(fabric.limits().flow_items_max)?, sketch.send())
+            let parts = sketch.plan(fabric)?.parts(fabric.limits().flow_items_max)?;
+            let attempt = sketch.send();
+            (parts, if self.drawing.is_repeatable() { Try::Again } else { attempt })
         };
         let mut parts = parts.into_iter();
         let (nodes, edges) = match parts.next() {

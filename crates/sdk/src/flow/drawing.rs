@@ -1,5 +1,6 @@
 //! Where nodes and edges are drawn: shared by a builder and the handles it has given out.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ff_core::{ExecutionId, FlowId};
@@ -18,11 +19,39 @@ pub struct Drawing {
     flow: FlowId,
     // A std mutex: it is held for a few instructions and never across an await.
     sketch: Arc<Mutex<Sketch>>,
+    ids: Ids,
+}
+
+/// Where the ids of new nodes come from.
+#[derive(Clone, Debug)]
+enum Ids {
+    Random,
+    /// The caller has given the id of the flow: the same graph drawn again has the same ids, by how many were made before.
+    Derived(Arc<AtomicU64>),
+}
+
+impl Ids {
+    /// The random bits of the next id of a flow, if they are not to be random.
+    fn next(&self, flow: FlowId) -> Option<u64> {
+        let Ids::Derived(made) = self else { return None };
+        let number = made.fetch_add(1, Ordering::Relaxed);
+        Some(ff_core::id::derived(&[b"node", flow.0.as_bytes(), &number.to_be_bytes()]))
+    }
 }
 
 impl Drawing {
     pub(super) fn new(fabric: &Fabric, flow: FlowId) -> Drawing {
-        Drawing { fabric: fabric.clone(), flow, sketch: Arc::default() }
+        Drawing { fabric: fabric.clone(), flow, sketch: Arc::default(), ids: Ids::Random }
+    }
+
+    /// The same nodes drawn in the same order get the same ids.
+    pub(super) fn repeatable(self) -> Drawing {
+        Drawing { ids: Ids::Derived(Arc::default()), ..self }
+    }
+
+    /// Whether somebody else may have drawn nodes with these ids.
+    pub(super) fn is_repeatable(&self) -> bool {
+        matches!(self.ids, Ids::Derived(_))
     }
 
     pub(super) fn sketch(&self) -> MutexGuard<'_, Sketch> {
@@ -55,15 +84,26 @@ impl Drawing {
     }
 
     fn draw(&self, kind: &str, work: Submission) -> Node {
-        let id = self.fabric.link().new_member_id(self.fabric.wall(), self.flow);
+        let id = match self.ids.next(self.flow) {
+            Some(bits) => ExecutionId::from_parts(self.flow.created_at(), self.flow.route(), bits),
+            None => self.fabric.link().new_member_id(self.fabric.wall(), self.flow),
+        };
         self.sketch().add(id, kind, work);
         Node::new(self.clone(), id)
     }
 
     /// Adds a node that is a flow of its own; `kind` is what sort of flow.
     pub fn child(&self, kind: &str) -> ChildFlow {
-        let id = self.fabric.link().new_child_id(self.fabric.wall(), self.flow);
-        let inner = Drawing::new(&self.fabric, id);
+        let inner = match self.ids.next(self.flow) {
+            Some(bits) => {
+                let id = FlowId::from_parts(self.flow.created_at(), self.flow.route(), bits);
+                Drawing::new(&self.fabric, id).repeatable()
+            }
+            None => {
+                let id = self.fabric.link().new_child_id(self.fabric.wall(), self.flow);
+                Drawing::new(&self.fabric, id)
+            }
+        };
         let node = self.draw(kind, Submission::new(kind, &()));
         self.sketch().edit(node.id(), |draft| draft.child = Some(inner.clone()));
         ChildFlow::new(inner, node)

@@ -29,6 +29,9 @@ struct Common {
     /// Leave it to the server, and print its id
     #[arg(long)]
     detach: bool,
+    /// The id it gets; asked again with the same id and content, it is not begun a second time
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
     #[command(flatten)]
     by: By,
     #[command(flatten)]
@@ -56,7 +59,8 @@ pub struct Cancel {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   flowfabric bulk replay --state failed --since 1h --dry-run
-  flowfabric bulk replay --state failed --error-code timeout --rate 100")]
+  flowfabric bulk replay --state failed --error-code timeout --rate 100
+  flowfabric bulk replay --state failed --since 1d --id bulk_monday --detach")]
 pub struct Replay {
     /// These executions, if no filter says which
     #[arg(value_name = "ID")]
@@ -130,6 +134,10 @@ impl Common {
                 Which::Ids(ids) => new.ids(ids),
                 Which::Filter(filter) => new.filter(&filter),
             };
+            let new = match &self.id {
+                Some(id) => new.id(id),
+                None => new,
+            };
             let new = match self.rate {
                 Some(rate) => new.rate(rate),
                 None => new,
@@ -144,7 +152,7 @@ impl Common {
                     false => view::line(run.id()),
                 };
             }
-            follow(&run, settings).await
+            follow(&run, None, settings).await
         })
         .await
     }

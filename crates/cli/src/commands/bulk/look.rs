@@ -9,10 +9,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use super::{By, summary};
+use crate::commands::watch::sleep;
 use crate::problem::{Exit, Problem};
 use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
-use crate::view;
+use crate::{parse, view};
 
 /// How often a person sees how far it has come.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -21,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   flowfabric bulk get bulk_1f0c9d2a77b1e0c4 --json
-  flowfabric bulk get bulk_1f0c9d2a77b1e0c4 --wait
+  flowfabric bulk get bulk_1f0c9d2a77b1e0c4 --wait --timeout 10m
 
 With --wait on a store, this process goes on with an operation whose own process is gone.")]
 pub struct Get {
@@ -30,6 +31,10 @@ pub struct Get {
     /// Wait until it has ended
     #[arg(long)]
     wait: bool,
+    /// How long to wait; then the exit code is 124
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, requires = "wait")]
+    #[arg(allow_hyphen_values = true)]
+    timeout: Option<Duration>,
 }
 
 /// Stop a bulk operation; what it has done stays done
@@ -51,7 +56,7 @@ impl Get {
                 return show(&bulk, settings.json);
             }
             let runner = fabric.engine().map(|engine| engine.run_bulks());
-            let followed = follow(&run, settings).await;
+            let followed = follow(&run, self.timeout, settings).await;
             if let Some(runner) = runner {
                 runner.stop().await;
             }
@@ -97,17 +102,23 @@ pub async fn list(settings: &Settings) -> Result<(), Problem> {
 }
 
 /// Waits for the end, with a bar for people.
-pub async fn follow(run: &BulkRun, settings: &Settings) -> Result<(), Problem> {
+pub async fn follow(run: &BulkRun, timeout: Option<Duration>, settings: &Settings) -> Result<(), Problem> {
     let ended = tokio::select! {
         ended = session::until_ended(async || run.wait().await) => ended?,
         problem = draw(run, std::io::stderr().is_terminal() && !settings.json) => return Err(problem.into()),
         () = flowfabric::asked_to_end() => {
             eprintln!("{} goes on where a server runs; `flowfabric bulk stop {}` stops it", run.id(), run.id());
-            return Ok(());
+            return Err(Problem::told(Exit::NotCompleted));
         }
+        () = sleep(timeout) => return Err(late(run.id())),
     };
     told(&ended, settings.json)?;
     if ended.failed > 0 { Err(Problem::told(Exit::Error)) } else { Ok(()) }
+}
+
+fn late(id: &str) -> Problem {
+    Problem::timeout(format!("{id} has not ended in time"))
+        .hint(format!("it goes on where a server runs; `flowfabric bulk get {id}` says how far it has come"))
 }
 
 /// Draws how far it has come until it is not needed any more.

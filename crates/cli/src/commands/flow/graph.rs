@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::super::watch::sleep;
 use super::{exit_of, late};
-use crate::problem::Problem;
+use crate::problem::{Exit, Problem};
 use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
 use crate::{flow_graph, flow_view, parse, view};
@@ -59,7 +59,8 @@ impl Graph {
             biased;
             ended = self.follow(&run, json) => exit_of(ended?),
             () = sleep(self.timeout) => Err(late(self.id)),
-            () = flowfabric::asked_to_end() => Ok(()),
+            // Whoever goes on only if it has completed must not go on now.
+            () = flowfabric::asked_to_end() => Err(Problem::told(Exit::NotCompleted)),
         }
     }
 

@@ -31,6 +31,9 @@ pub struct Policy {
     /// Do not cancel the rest when it has what it needs
     #[arg(long)]
     let_run: bool,
+    /// Only if the flow has this revision: nobody else has changed its graph meanwhile
+    #[arg(long, value_name = "NUMBER")]
+    expected_revision: Option<u64>,
     #[command(flatten)]
     by: By,
 }
@@ -62,7 +65,11 @@ impl Policy {
         session::with(settings, Open::Existing, Patience::Short, async |fabric| {
             let run = fabric.flow_run(self.id);
             let node = member(&run, &self.node).await?;
-            let already = self.by.apply(run.set_join(node, join)).await?;
+            let mut operation = run.set_join(node, join);
+            if let Some(revision) = self.expected_revision {
+                operation = operation.expected_revision(revision);
+            }
+            let already = self.by.apply(operation).await?;
             match settings.json {
                 true => view::document(&json!({ "node": node, "join": join, "already": already })),
                 false => view::line(&format!("{node}  {}", if already { "already set" } else { "set" })),

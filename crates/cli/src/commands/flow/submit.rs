@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
-use flowfabric::{Fabric, FlowRun, FlowState};
+use flowfabric::{Fabric, FlowId, FlowRun, FlowState};
 use serde_json::{Map, Value, json};
 
+use super::super::operate::Who;
 use super::super::watch::sleep;
 use super::late;
 use crate::flow_file::{self, FlowFile, Format};
@@ -20,6 +21,7 @@ use crate::{flow_view, parse, view};
   flowfabric flow submit trip.yaml
   flowfabric flow submit trip.json --tag day=monday --wait --timeout 10m
   generate-flow | flowfabric flow submit - --json
+  flowfabric flow submit trip.yaml --id 0197f3a2-6f3e-7c41-9b1d-0242ac120002
 
 A small file:
   kind: trip
@@ -37,6 +39,11 @@ pub struct Submit {
     /// A tag of the flow; may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse::tag)]
     tag: Vec<(String, String)>,
+    /// The id it gets, a UUID; asked again with the same id and content, it is not made a second time
+    #[arg(long, value_name = "ID")]
+    id: Option<FlowId>,
+    #[command(flatten)]
+    who: Who,
     /// Wait for its end and print its result; the exit code is 6 if it did not complete
     #[arg(long)]
     wait: bool,
@@ -61,7 +68,8 @@ impl Submit {
         (name, text, format): (String, String, Format),
         json: bool,
     ) -> Result<(), Problem> {
-        let mut file = FlowFile::new_flow(&name, &text, format, &fabric)?;
+        let mut file = FlowFile::new_flow(&name, &text, format, &fabric, self.id)?;
+        file.flow = file.flow.actor(&self.who.name());
         for (key, value) in &self.tag {
             file.flow = file.flow.tag(key, value);
         }
@@ -75,9 +83,14 @@ impl Submit {
         if json {
             let nodes: Map<String, Value> =
                 file.nodes.iter().map(|(name, node)| (name.clone(), json!(node.id()))).collect();
-            return view::document(&json!({ "id": run.id(), "nodes": nodes }));
+            let (id, existing) = (run.id(), run.existing());
+            return view::document(&json!({ "id": id, "existing": existing, "nodes": nodes }));
         }
-        view::line(&run.id().to_string())
+        view::line(&run.id().to_string())?;
+        if run.existing() {
+            eprintln!("note: this id was used before; this is the flow that was made with it");
+        }
+        Ok(())
     }
 }
 

@@ -9,17 +9,18 @@
 mod batches;
 mod jobs;
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use flowfabric::{Backoff, ExecutionId, Fabric, Jitter, Ms, Policy, PublicState, Run, Submission};
+use flowfabric::{Backoff, ExecutionId, Fabric, Jitter, Ms, Policy, Submission};
 use serde_json::json;
 
+use super::payload::{Bounds, check_json};
+use super::result::wait_for;
 use super::watch::{late, sleep};
 use crate::parse::When;
-use crate::problem::{Exit, Problem};
+use crate::problem::Problem;
 use crate::session::{self, Open, Patience};
 use crate::settings::Settings;
 use crate::{parse, view};
@@ -78,7 +79,7 @@ struct Input {
     /// The input as JSON [default: null]
     #[arg(long, value_name = "JSON", conflicts_with_all = ["input_file", "stdin"], allow_hyphen_values = true)]
     input: Option<String>,
-    /// Read the input from a file
+    /// Read the input from a file; - is the standard input
     #[arg(long, value_name = "FILE", conflicts_with = "stdin")]
     input_file: Option<PathBuf>,
     /// Read the input from the standard input
@@ -191,39 +192,16 @@ impl Submit {
 
 impl Input {
     fn read(&self, max: usize) -> Result<Vec<u8>, Problem> {
+        let bounds = Bounds { field: "input", max };
         let bytes = match (&self.input, &self.input_file, &self.stdin) {
             (Some(text), _, _) => text.as_bytes().to_vec(),
-            (_, Some(path), _) => read_file(path, max)?,
-            (_, _, Some(_)) => limited(std::io::stdin(), max)?,
+            (_, Some(path), _) => bounds.file(path)?,
+            (_, _, Some(_)) => bounds.stdin()?,
             _ => b"null".to_vec(),
         };
-        let is_json = self.content_type == ff_core::payload::JSON;
-        // Parsed only to be refused here, where a person can mend it, and not by every worker.
-        if is_json && let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
-            return Err(Problem::invalid(format!("input is not JSON: {error}")).hint(
-                "write a text as '\"text\"', an object as '{\"key\":1}', or give --content-type text/plain",
-            ));
-        }
+        check_json("input", &self.content_type, &bytes)?;
         Ok(bytes)
     }
-}
-
-fn read_file(path: &Path, max: usize) -> Result<Vec<u8>, Problem> {
-    let problem = |error| Problem::invalid(format!("input-file: cannot read {}: {error}", path.display()));
-    let file = std::fs::File::open(path).map_err(problem)?;
-    limited(file, max)
-}
-
-/// Reads no more than a little over what is allowed, however long the source is.
-fn limited(source: impl Read, max: usize) -> Result<Vec<u8>, Problem> {
-    let mut bytes = Vec::new();
-    let read = source.take(max as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Problem::invalid(format!("input: cannot be read: {error}")))?;
-    if bytes.len() > max {
-        return Err(Problem::invalid(format!("input has more than {max} bytes; allowed are at most {max}"))
-            .hint("store large data elsewhere and submit its address"));
-    }
-    Ok(bytes)
 }
 
 impl Place {
@@ -316,32 +294,6 @@ async fn submit_one(
         eprintln!("note: this key was used before; this is the first execution with it");
     }
     Ok(())
-}
-
-async fn wait_for(run: &Run, json: bool) -> Result<(), Problem> {
-    if !json {
-        eprintln!("{}", run.id());
-    }
-    let ended = session::until_ended(async || run.wait().await).await?;
-    if json {
-        let mut value = view::execution_value(&ended.execution);
-        value["existing"] = json!(run.existing());
-        value["result"] = json!(ended.result.as_ref().map(view::payload_value));
-        view::document(&value)?;
-    } else if let Some(result) = &ended.result {
-        view::line(&view::payload_value(result).to_string())?;
-    }
-    if ended.execution.public_state() == PublicState::Completed {
-        return Ok(());
-    }
-    if json {
-        return Err(Problem::told(Exit::NotCompleted));
-    }
-    match flowfabric::result_of::<serde::de::IgnoredAny>(&ended) {
-        Err(error) => Err(Problem::from(error)
-            .hint(format!("`flowfabric get {} --attempts` shows every attempt", run.id()))),
-        Ok(_) => Ok(()),
-    }
 }
 
 async fn submit_many(
