@@ -158,9 +158,11 @@ impl From<&Step> for RecordedStep {
 }
 
 answer! {
-    /// The recorded steps of an execution.
+    /// Recorded steps of an execution, in the order of recording.
     pub struct StepsDoc {
         pub steps: Vec<RecordedStep>,
+        /// After how many steps the next page starts, if there are more.
+        pub next_after: Option<usize>,
     }
 }
 

@@ -82,7 +82,7 @@ records! {
     FlowGraph { flow: Arc<Flow>, members: Vec<Arc<Execution>>, edges: Vec<Arc<Edge>>, more: bool }
     Edges { edges: Vec<Arc<Edge>>, next: Option<u64> }
     EdgeRecord { edge: Option<Arc<Edge>> }
-    Steps { steps: Vec<Step> }
+    Steps { steps: Vec<Step>, next_after: Option<usize> }
     Signals { signals: Vec<Signal> }
     Waitpoints { waitpoints: Vec<WaitpointEntry>, next: Option<WaitpointId> }
     /// A waitpoint that was opened. The token is the one thing here that is secret.

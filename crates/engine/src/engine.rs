@@ -46,7 +46,7 @@ const ROUTE_RUN: usize = 256;
 pub const COUNT_MAX: usize = 10_000;
 /// How many pages are counted at most: twice as many as are full when [`COUNT_MAX`] match, so that a filter that matches
 /// little does not read everything.
-const COUNTED_PAGES: usize = 20;
+pub(crate) const COUNTED_PAGES: usize = 20;
 
 /// How many upstreams an explanation looks at.
 const UPSTREAMS_TOLD: usize = 20;
@@ -350,6 +350,27 @@ impl Engine {
             Answer::Execution(_, execution) => execution,
             _ => None,
         }))
+    }
+
+    /// Records of many executions, with one question to each partition.
+    pub async fn get_all(
+        &self,
+        ids: &[ExecutionId],
+    ) -> Result<FxHashMap<ExecutionId, Arc<Execution>>, Failure> {
+        let mut asks = FxHashMap::<PartitionId, Vec<Ask>>::default();
+        for id in ids {
+            asks.entry(self.partition(*id)).or_default().push(Ask::Record(Key::Execution(*id)));
+        }
+        let mut records = FxHashMap::default();
+        for (partition, asks) in asks {
+            let loaded = self.inner.store.load(partition, asks).await.map_err(unavailable)?;
+            for answer in loaded.answers {
+                if let Answer::Execution(id, Some(execution)) = answer {
+                    records.insert(id, execution);
+                }
+            }
+        }
+        Ok(records)
     }
 
     pub async fn payload(&self, id: ExecutionId, slot: Slot) -> Result<Option<Payload>, Failure> {

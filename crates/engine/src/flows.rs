@@ -96,8 +96,8 @@ impl Engine {
         for answer in self.ask_of_flow(id, vec![Ask::Record(Key::Flow(id)), list]).await? {
             match answer {
                 Answer::List { entries, executions, .. } => {
-                    next = entries.get(limit.wrapping_sub(1)).map(|(number, _)| *number);
-                    next = next.filter(|_| entries.len() > limit);
+                    let last = limit.checked_sub(1).and_then(|at| entries.get(at));
+                    next = (entries.len() > limit).then(|| last.map_or(after, |(number, _)| *number));
                     members = executions;
                 }
                 answer => flow = flow.or(flow_of(answer)),

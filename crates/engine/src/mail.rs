@@ -32,6 +32,17 @@ pub struct Signalled {
     pub number: Option<u32>,
 }
 
+/// Some recorded steps of an execution, in their order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepPage {
+    pub steps: Vec<Step>,
+    /// After how many steps the next page starts; absent when there are no more.
+    pub next: Option<usize>,
+}
+
+/// How much the results of one page of steps come to, about; it has one step at least.
+const STEP_BYTES_MAX: usize = 16 << 20;
+
 impl Engine {
     /// A new id for a child execution: it lives where its parent does.
     pub fn new_child_execution_id(&self, now: Ms, parent: ExecutionId) -> ExecutionId {
@@ -170,12 +181,28 @@ impl Engine {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// The recorded steps of an execution, in the order in which they were recorded.
-    pub async fn steps(&self, execution: ExecutionId) -> Result<Vec<Step>, Failure> {
+    /// Recorded steps of an execution, in the order in which they were recorded, but for the first `after`: up to so
+    /// many, and fewer where their results are large.
+    pub async fn steps(
+        &self,
+        execution: ExecutionId,
+        after: usize,
+        limit: usize,
+    ) -> Result<StepPage, Failure> {
         if self.get(execution).await?.is_none() {
             return Err(missing(execution));
         }
-        self.store().steps(vec![execution]).await.map_err(unavailable)
+        let mut steps = self.store().steps(vec![execution]).await.map_err(unavailable)?;
+        steps.drain(..after.min(steps.len()));
+        let mut bytes = 0;
+        let mut fits = |step: &Step| {
+            bytes += step.result.len();
+            bytes <= STEP_BYTES_MAX
+        };
+        let fitting = steps.iter().take(limit).take_while(|step| fits(step)).count().max(1);
+        let more = steps.len() > fitting;
+        steps.truncate(fitting);
+        Ok(StepPage { next: more.then_some(after + fitting), steps })
     }
 
     /// Frames of one attempt.

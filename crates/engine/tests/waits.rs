@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ff_core::commands::{Cancel, Create, Remove, Replay};
-use ff_core::{Command, ExecutionId, Kind, Payload};
+use ff_core::commands::{Cancel, Complete, Create, Poll, RegisterWorker, Remove, Replay};
+use ff_core::{Command, ExecutionId, Kind, LaneName, Payload, WorkerName};
 use ff_engine::{Engine, EngineConfig, Failure};
 use ff_store::{MemoryStore, Store};
 
@@ -57,6 +57,47 @@ async fn what_was_removed_is_not_remembered() {
     let remove = Remove { execution: id, actor: "t".into(), cause: "".into() };
     engine.execute(remove).await.unwrap();
     assert_eq!(engine.wait(id).await.unwrap_err().code(), "not_found");
+}
+
+/// Runs a new execution to its end; who waited for it meanwhile is told of the result.
+async fn ended_with(engine: &Engine, result: &Payload) -> ExecutionId {
+    let (instance, name) = (engine.new_instance_id(1), WorkerName::parse("w").unwrap());
+    let lanes = vec![LaneName::default()];
+    let registered = RegisterWorker {
+        instance,
+        name: name.clone(),
+        lanes: lanes.clone(),
+        capabilities: Default::default(),
+        build: None,
+        server: None,
+        owner: None,
+        ttl_ms: 60_000,
+    };
+    engine.execute(registered).await.unwrap();
+    let create = create(engine);
+    let id = create.id;
+    engine.execute(create).await.unwrap();
+    let (kinds, namespaces, capabilities) = (vec![], vec![], Default::default());
+    let poll = Poll { worker: name, instance, lanes, kinds, namespaces, capabilities };
+    let tasks = engine.poll(Arc::new(poll), 1, Duration::from_secs(10)).await.unwrap();
+    let complete = Complete { fence: tasks[0].execution.fence(), result: Some(result.clone()) };
+    let (ended, completed) = tokio::join!(engine.wait(id), engine.execute(complete));
+    completed.unwrap();
+    assert_eq!(ended.unwrap().result.as_ref(), Some(result));
+    id
+}
+
+#[tokio::test]
+async fn of_what_has_ended_only_small_results_stay_in_memory() {
+    let store = Arc::new(MemoryStore::new(1));
+    let engine = engine(store.clone()).await;
+    let (small, large) = (Payload::json("42"), Payload::json(vec![b'1'; 1 << 20]));
+    let (of_small, of_large) = (ended_with(&engine, &small).await, ended_with(&engine, &large).await);
+    store.faults().start_outage();
+    assert_eq!(engine.wait(of_small).await.unwrap().result, Some(small));
+    assert_eq!(engine.wait(of_large).await.unwrap_err().code(), "unavailable");
+    store.faults().end_outage();
+    assert_eq!(engine.wait(of_large).await.unwrap().result, Some(large));
 }
 
 #[tokio::test]

@@ -42,7 +42,18 @@ impl Fabric {
     /// # Errors
     /// The store cannot be read.
     pub async fn letters(&self, after: u64, limit: usize) -> Result<Vec<DeadLetter>, Error> {
-        self.retried(|| self.link().dead_letters(after, limit.clamp(1, LIMIT_MAX))).await
+        let limit = limit.clamp(1, LIMIT_MAX);
+        let mut letters: Vec<DeadLetter> = Vec::new();
+        loop {
+            let (after, left) = (letters.last().map_or(after, |it| it.posted.number), limit - letters.len());
+            // Pages of large letters have fewer than were asked for.
+            let page = self.retried(|| self.link().dead_letters(after, left)).await?;
+            let over = !page.more || page.letters.is_empty();
+            letters.extend(page.letters);
+            if over || letters.len() >= limit {
+                return Ok(letters);
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What all routes share.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::claims::Claims;
 use crate::config::Config;
 use crate::metrics::Requests;
 use crate::rate::Rates;
+use crate::readiness::Readiness;
 use crate::request_id::RequestIds;
 
 #[derive(Debug)]
@@ -28,6 +30,7 @@ pub struct App {
     pub requests: Requests,
     pub rates: Rates,
     pub request_ids: RequestIds,
+    pub readiness: Readiness,
 }
 
 /// Where a server stands between its start and its end.
@@ -102,6 +105,24 @@ impl App {
             return Ok(());
         }
         self.execution(caller, id).await.map(drop)
+    }
+
+    /// Checks the same of many, with one question to each partition: a problem for each that it may not touch.
+    pub async fn check_executions(
+        &self,
+        caller: &Caller,
+        ids: &[ExecutionId],
+    ) -> HashMap<ExecutionId, Problem> {
+        if caller.sees_all() || ids.is_empty() {
+            return HashMap::new();
+        }
+        let found = self.engine.get_all(ids).await.map_err(problem);
+        let check = |id: &ExecutionId| match &found {
+            Ok(found) if found.get(id).is_some_and(|it| caller.sees(&it.spec.namespace)) => None,
+            Ok(_) => Some((*id, not_found("execution", id.to_string()))),
+            Err(problem) => Some((*id, problem.clone())),
+        };
+        ids.iter().filter_map(check).collect()
     }
 
     /// Checks that the caller may touch a worker: who is limited to namespaces has its own workers and no others.

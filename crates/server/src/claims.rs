@@ -117,8 +117,9 @@ impl Claimant {
         if handed.poll == Some(poll) {
             return Some(handed.tasks.clone());
         }
+        // What it has by now must not take room while the next claim waits.
+        (handed.poll, handed.tasks) = (None, Arc::default());
         handed.unconfirmed.clear();
-        handed.poll = None;
         None
     }
 
@@ -174,6 +175,17 @@ mod tests {
     fn a_worker_has_time_to_renew_what_it_may_have_confirmed_elsewhere() {
         assert_eq!(renewed_within(30_000), Duration::from_secs(20));
         assert_eq!(renewed_within(-1), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_was_handed_out_takes_no_room_while_the_next_claim_waits() {
+        let claimant = Claimant::default();
+        let tasks = Arc::<Vec<Task>>::default();
+        let kept = Arc::downgrade(&tasks);
+        *claimant.handed.lock().unwrap() = Handed { poll: Some(1), tasks, ..Handed::default() };
+        assert!(claimant.earlier(1).is_some());
+        assert!(claimant.earlier(2).is_none());
+        assert!(kept.upgrade().is_none());
     }
 
     #[test]

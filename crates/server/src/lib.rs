@@ -23,6 +23,7 @@ pub mod listen;
 pub mod metrics;
 mod patience;
 mod rate;
+mod readiness;
 mod request_id;
 pub mod routes;
 mod stream;

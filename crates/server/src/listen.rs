@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::connect_info::ConnectInfo;
-use axum::http::StatusCode;
-use axum::response::IntoResponse as _;
 use futures_util::future::Either;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
@@ -26,11 +24,12 @@ use crate::config::{Config, ConfigError, Tls};
 use crate::metrics::Requests;
 use crate::patience::Patient;
 use crate::rate::Rates;
+use crate::readiness::Readiness;
 use crate::request_id::RequestIds;
 use crate::routes;
 
 /// How many bytes the head of a request may have.
-const HEAD_BYTES_MAX: usize = 64 << 10;
+pub(crate) const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// How many headers it may have.
 const HEADERS_MAX: usize = 100;
@@ -94,6 +93,7 @@ pub async fn start(engine: Engine, config: Config) -> Result<Running, ConfigErro
             requests: Requests::new(routes::paths()),
             rates,
             request_ids: RequestIds::default(),
+            readiness: Readiness::default(),
         });
         (routes::router(app.clone()), app)
     });
@@ -155,21 +155,22 @@ impl Accepting {
                     continue;
                 }
             };
-            let (router, watcher) = (self.router.clone(), graceful.watcher());
+            let (router, app, watcher) = (self.router.clone(), self.app.clone(), graceful.watcher());
             let (tls, config) = (self.tls.clone(), &self.app.config);
             let (read_timeout, handshake_timeout) = (config.read_timeout, config.handshake_timeout);
             let _ = stream.set_nodelay(true);
             tokio::spawn(async move {
                 let _permit = permit;
                 match tls {
-                    None => ended(peer, serve(stream, peer, router, watcher, read_timeout).await),
+                    None => ended(peer, serve(stream, peer, (router, app), watcher, read_timeout).await),
                     // In a place of its own, so that a connection without TLS takes no room for it.
                     Some(tls) => {
                         Box::pin(async move {
                             match tokio::time::timeout(handshake_timeout, tls.accept(stream)).await {
-                                Ok(Ok(stream)) => {
-                                    ended(peer, serve(stream, peer, router, watcher, read_timeout).await)
-                                }
+                                Ok(Ok(stream)) => ended(
+                                    peer,
+                                    serve(stream, peer, (router, app), watcher, read_timeout).await,
+                                ),
                                 Ok(Err(error)) => tracing::debug!(%error, %peer, "no TLS"),
                                 Err(_) => tracing::debug!(%peer, "TLS took too long"),
                             }
@@ -190,15 +191,14 @@ impl Accepting {
 fn serve<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: IO,
     peer: SocketAddr,
-    router: Router,
+    (router, app): (Router, Arc<App>),
     watcher: Watcher,
     read_timeout: Duration,
 ) -> impl Future<Output = Result<(), hyper::Error>> + Send {
     let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         // A head that arrives at once is parsed although it is longer than what is kept of one that is not complete.
         if head_bytes(&request) > HEAD_BYTES_MAX {
-            let refused = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response();
-            return Either::Left(std::future::ready(Ok(refused)));
+            return Either::Left(std::future::ready(Ok(routes::head_too_large(&app, request.headers()))));
         }
         request.extensions_mut().insert(ConnectInfo(peer));
         Either::Right(router.clone().oneshot(request.map(axum::body::Body::new)))

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use ff_core::commands::{StartBulk, StopBulk};
 use ff_core::event::{Fact, Family};
 use ff_core::query::{Filter, Order, PageAsk};
-use ff_core::registry::{Action, BulkOperation, PART_SCAN_MAX, RecordKind, Selection};
+use ff_core::registry::{Action, BulkOperation, PART_MAX, PART_SCAN_MAX, RecordKind, Selection};
 use ff_core::{Command, Execution, ExecutionId, Ms, Namespace, Rejection, Reply};
 
 pub(crate) use runner::Desk;
 pub use runner::{BulkRunner, Whose};
 
-use crate::engine::{COUNT_MAX, Engine};
+use crate::engine::{COUNT_MAX, COUNTED_PAGES, Engine};
 use crate::failure::Failure;
 use crate::registry::unexpected;
 use crate::subscription::{EventFilter, Item, Start};
@@ -79,16 +79,24 @@ impl Engine {
         Ok(bulk)
     }
 
-    /// What an operation would do if it were begun now. Up to ten thousand executions are counted.
+    /// What an operation would do if it were begun now. Up to ten thousand executions are counted, among as many records
+    /// as [`count`](Engine::count) looks at.
     pub async fn preview_bulk(&self, new: NewBulk) -> Result<Preview, Failure> {
+        self.preview_among(new, COUNTED_PAGES * COUNT_MAX).await
+    }
+
+    /// The same, among so many records.
+    async fn preview_among(&self, new: NewBulk, looks_max: usize) -> Result<Preview, Failure> {
         let command = self.start_command(new).await?;
         Command::from(command.clone()).validate(self.limits())?;
         let mut operation = command.operation(self.now().await?);
         // Nothing is done, so that no rate keeps it.
         operation.rate = None;
-        let mut preview = Preview::default();
+        let (mut preview, mut looked) = (Preview::default(), 0);
         loop {
             let found = self.next_of_bulk(&operation).await?;
+            // A part that is not full has looked at as much as it may.
+            looked += if found.items.len() < PART_MAX { PART_SCAN_MAX } else { found.items.len() };
             for (id, execution) in &found.items {
                 preview.seen += 1;
                 if execution.as_deref().is_some_and(|it| operation.command(it).is_ok()) {
@@ -101,7 +109,7 @@ impl Engine {
             if !found.go_on(&mut operation.selection) {
                 return Ok(preview);
             }
-            if preview.seen >= COUNT_MAX as u64 {
+            if preview.seen >= COUNT_MAX as u64 || looked >= looks_max {
                 preview.more = true;
                 return Ok(preview);
             }
@@ -202,4 +210,42 @@ fn bulk(reply: Reply) -> Result<Arc<BulkOperation>, Failure> {
 
 fn not_found(id: &str) -> Failure {
     Failure::Rejected(Rejection::NotFound { what: "bulk operation".into(), id: id.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use ff_core::commands::Create;
+    use ff_core::{Kind, Payload};
+    use ff_store::MemoryStore;
+
+    use super::*;
+    use crate::EngineConfig;
+
+    #[tokio::test]
+    async fn a_preview_looks_at_so_many_records_and_says_that_there_are_more() {
+        let engine = Engine::start(Arc::new(MemoryStore::new(1)), EngineConfig::default()).await.unwrap();
+        let create = |_| {
+            let id = engine.new_execution_id(1, "default", None);
+            Command::from(Create::new(id, Kind::parse("k").unwrap(), Payload::json("1")))
+        };
+        let created = engine.execute_all((0..2 * PART_MAX).map(create).collect()).await;
+        assert!(created.iter().all(Result::is_ok));
+        let preview = async |looks_max| {
+            let new = NewBulk {
+                id: None,
+                action: Action::Cancel { grace_ms: None },
+                which: Which::Filter(Box::default()),
+                rate: None,
+                namespaces: Vec::new(),
+                actor: "t".into(),
+                cause: "".into(),
+            };
+            let Preview { seen, more, .. } = engine.preview_among(new, looks_max).await.unwrap();
+            (seen, more)
+        };
+        assert_eq!(preview(PART_MAX).await, (PART_MAX as u64, true));
+        assert_eq!(preview(COUNT_MAX).await, (2 * PART_MAX as u64, false));
+    }
 }

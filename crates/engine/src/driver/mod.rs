@@ -38,6 +38,8 @@ use crate::tail::Tails;
 
 /// How many endings are remembered for callers that ask a moment later.
 const RECENT_MAX: usize = 8_192;
+/// How large a result may be to be remembered with its ending: 64 MiB in all. Larger ones are read again.
+const RECENT_RESULT_MAX: usize = 8 << 10;
 /// How many executions submitted here are known to be alive.
 const LIVE_MAX: usize = 1 << 18;
 /// How often a sign of life is given and the ends of other processes are looked for.

@@ -18,7 +18,7 @@ use crate::history::{add_history, has_history};
 use crate::inputs::complete;
 use crate::machine::{Input, News, Output, Ticket};
 
-use super::{Answered, Done, Driver, Ended, Group, LIVE_MAX, RECENT_MAX, Task, Waiter};
+use super::{Answered, Done, Driver, Ended, Group, LIVE_MAX, RECENT_MAX, RECENT_RESULT_MAX, Task, Waiter};
 
 impl Driver {
     pub(super) fn carry_out(&mut self) {
@@ -197,12 +197,13 @@ impl Driver {
             crate::spans::ended(&execution);
             let id = execution.id;
             self.live.remove(&id);
-            let ended = Ended { execution, result };
+            let mut ended = Ended { execution, result };
             if let Some(waits) = self.waits.remove(&id) {
                 for answer in waits {
                     let _ = answer.send(Ok(ended.clone()));
                 }
             }
+            ended.result.take_if(|result| result.len() > RECENT_RESULT_MAX);
             if self.recent.insert(id, ended).is_none() {
                 self.recent_order.push_back(id);
             }

@@ -24,7 +24,6 @@ use ff_core::query::{
     CountKey, Filter, FlowPage, FlowPageAsk, FramePageAsk, Page, PageAsk, WaitpointPage, WaitpointPageAsk,
 };
 use ff_core::reply::Renewal;
-use ff_core::step::Step;
 use ff_core::stream::{Frame, Stream};
 use ff_core::suspension::{Signal, WaitpointId};
 use ff_core::worker::WorkerInstance;
@@ -33,7 +32,8 @@ use ff_engine::explain::Explanation;
 use ff_engine::flows::{Direction, EdgePage, FlowDescription, Graph};
 use ff_engine::machine::MachineStats;
 use ff_engine::{
-    Ended, Engine, EventFilter, Failure, OpenedWaitpoint, Place, ShutdownReport, Signalled, Start, Task,
+    Ended, Engine, EventFilter, Failure, LetterPage, OpenedWaitpoint, Place, ShutdownReport, Signalled,
+    Start, StepPage, Task,
 };
 use tokio::sync::mpsc;
 
@@ -99,13 +99,13 @@ calls! {
     async fn signal(&self, signal: SendSignal) -> Result<Signalled, Failure>;
     async fn waitpoints(&self, ask: WaitpointPageAsk) -> Result<WaitpointPage, Failure>;
     async fn signals(&self, id: ExecutionId, after: u32, limit: usize) -> Result<Vec<Signal>, Failure>;
-    async fn steps(&self, id: ExecutionId) -> Result<Vec<Step>, Failure>;
+    async fn steps(&self, id: ExecutionId, after: usize, limit: usize) -> Result<StepPage, Failure>;
     async fn frames(&self, ask: FramePageAsk) -> Result<Vec<Frame>, Failure>;
     async fn stream(&self, id: ExecutionId) -> Result<Option<Arc<Stream>>, Failure>;
 
     async fn stats(&self) -> Result<MachineStats, Failure>;
     async fn dead_letter(&self, number: u64) -> Result<Option<(PartitionId, DeadLetter)>, Failure>;
-    async fn dead_letters(&self, after: u64, limit: usize) -> Result<Vec<DeadLetter>, Failure>;
+    async fn dead_letters(&self, after: u64, limit: usize) -> Result<LetterPage, Failure>;
 }
 
 impl Link {

@@ -20,6 +20,8 @@ use crate::{Error, Fabric, Run};
 
 /// How many signals are read at once.
 const SIGNALS: usize = 1_000;
+/// How many steps are read at once; of large ones fewer come.
+const STEPS: usize = 10_000;
 
 impl Fabric {
     /// Ends a suspension without the signals it waits for; the same attempt goes on.
@@ -37,7 +39,14 @@ impl Run {
     /// `not_found` if there is no such execution.
     pub async fn steps(&self) -> Result<Vec<Step>, Error> {
         let fabric = self.fabric();
-        fabric.retried(|| fabric.link().steps(self.id())).await
+        let mut steps: Vec<Step> = Vec::new();
+        let mut next = Some(0);
+        while let Some(after) = next {
+            let page = fabric.retried(|| fabric.link().steps(self.id(), after, STEPS)).await?;
+            steps.extend(page.steps);
+            next = page.next;
+        }
+        Ok(steps)
     }
 
     /// The signals that were kept, in the order of arrival.

@@ -6,11 +6,15 @@ use ff_api::execution::{AttemptDoc, AttemptsDoc, ExplanationDoc, GateDoc};
 use ff_api::mail::{RecordedStep, StepsDoc};
 use ff_api::record;
 use ff_core::{ExecutionId, Payload};
+use ff_engine::StepPage;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
+use super::{PAGE_MAX, page_limit};
 use crate::access::{Caller, May};
 use crate::answer::{Problems, Refusal, Wants};
 use crate::app::Shared;
-use crate::body::Path;
+use crate::body::{Path, Query};
 
 /// List all attempts at an execution, oldest first.
 #[utoipa::path(
@@ -61,26 +65,38 @@ pub async fn explain(
     ))
 }
 
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct Recorded {
+    /// Those after so many.
+    pub after: Option<u32>,
+    /// How many at most, 10,000 if absent; a page of large results has fewer.
+    pub limit: Option<u32>,
+}
+
 /// List the recorded steps of an execution.
 #[utoipa::path(
-    get, path = "/v1/executions/{id}/steps", tag = "executions", params(("id" = uuid::Uuid, Path)),
-    responses((status = 200, description = "The steps, in the order of recording", body = StepsDoc), Problems)
+    get, path = "/v1/executions/{id}/steps", tag = "executions", params(("id" = uuid::Uuid, Path), Recorded),
+    responses((status = 200, description = "A page, in the order of recording", body = StepsDoc), Problems)
 )]
 pub async fn steps(
     State(app): State<Shared>,
     caller: Caller,
     wants: Wants,
     Path(id): Path<ExecutionId>,
+    Query(it): Query<Recorded>,
 ) -> Result<Response, Refusal> {
     caller.may(May::Read)?;
     app.check_execution(&caller, id).await?;
-    let mut steps = app.engine.steps(id).await?;
+    let limit = page_limit(it.limit.or(Some(PAGE_MAX)))?;
+    let StepPage { mut steps, next } = app.engine.steps(id, it.after.unwrap_or(0) as usize, limit).await?;
     if !caller.sees_payloads() {
         steps.iter_mut().for_each(|step| step.result = hidden());
     }
     Ok(wants.answer(
-        || StepsDoc { steps: steps.iter().map(RecordedStep::from).collect() },
-        || record::Steps { steps: steps.clone() },
+        || StepsDoc { steps: steps.iter().map(RecordedStep::from).collect(), next_after: next },
+        || record::Steps { steps: steps.clone(), next_after: next },
     ))
 }
 

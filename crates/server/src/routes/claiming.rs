@@ -215,12 +215,8 @@ struct Leases {
 
 impl Leases {
     async fn of(app: &App, caller: &Caller, fences: Vec<Fence>) -> Leases {
-        let mut unseen = HashMap::new();
-        for fence in &fences {
-            if let Err(problem) = app.check_execution(caller, fence.execution).await {
-                unseen.insert(fence.execution, problem);
-            }
-        }
+        let ids: Vec<ExecutionId> = fences.iter().map(|fence| fence.execution).collect();
+        let unseen = app.check_executions(caller, &ids).await;
         Leases { fences, unseen }
     }
 

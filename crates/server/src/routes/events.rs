@@ -41,7 +41,8 @@ pub struct Following {
     pub tag: Option<String>,
     /// Right after this place; `Last-Event-ID` says the same.
     pub cursor: Option<String>,
-    /// `now` (default), `beginning` or a time, if there is no cursor.
+    /// `now`, `beginning` or a time, if there is no cursor. If it is left out it is `now`, and of one execution the time
+    /// of its creation.
     pub start: Option<String>,
     /// How many events a page has at most; 0 asks for nothing but the cursor.
     pub limit: Option<u32>,
@@ -69,11 +70,13 @@ impl Following {
         })
     }
 
-    fn from(&self, headers: &HeaderMap) -> Result<Start, Refusal> {
+    /// Where to begin; there, if nothing else is said.
+    fn from(&self, headers: &HeaderMap, otherwise: Start) -> Result<Start, Refusal> {
         let last = stream::last_id(headers);
         match (last.or(self.cursor.as_deref()), self.start.as_deref()) {
             (Some(cursor), _) => Ok(Start::After(cursor.parse().map_err(bad_cursor)?)),
-            (None, None | Some("now")) => Ok(Start::Now),
+            (None, None) => Ok(otherwise),
+            (None, Some("now")) => Ok(Start::Now),
             (None, Some("beginning")) => Ok(Start::Beginning),
             (None, Some(text)) => match Time::parse(text) {
                 Ok(time) => Ok(Start::At(time.0)),
@@ -125,7 +128,8 @@ pub async fn all(
 ) -> Result<Response, Refusal> {
     caller.may(May::Read)?;
     let filter = following.filter(&caller)?;
-    follow(app, (&caller, wants), headers, filter, following).await
+    let start = following.from(&headers, Start::Now)?;
+    follow(app, (&caller, wants), headers, (filter, start), following).await
 }
 
 /// Read or follow the events of one execution.
@@ -152,19 +156,19 @@ pub async fn of_execution(
         return Err(Problem::invalid("execution", "is in the path already; leave it out of the query").into());
     }
     following.namespace.get_or_insert_with(|| execution.spec.namespace.to_string());
-    following.start.get_or_insert_with(|| "beginning".to_owned());
     let filter = EventFilter { execution: Some(id), ..following.filter(&caller)? };
-    follow(app, (&caller, wants), headers, filter, following).await
+    // All its events are in its partition, by whose clock it was created: none is older.
+    let start = following.from(&headers, Start::At(execution.spec.created_at))?;
+    follow(app, (&caller, wants), headers, (filter, start), following).await
 }
 
 async fn follow(
     app: Shared,
     (caller, wants): (&Caller, Wants),
     headers: HeaderMap,
-    filter: EventFilter,
+    (filter, start): (EventFilter, Start),
     following: Following,
 ) -> Result<Response, Refusal> {
-    let start = following.from(&headers)?;
     let patience = wait(&app, following.wait.as_deref())?;
     let limit = if following.limit == Some(0) { 0 } else { page_limit(following.limit)? };
     let subscription = app.engine.subscribe(filter, start).await.map_err(not_subscribed)?;

@@ -183,7 +183,7 @@ pub async fn readyz(State(app): State<Shared>) -> Result<Response, Refusal> {
         let detail = "the server is asked to stop; send requests elsewhere";
         return Err(Problem::new(503, "shutting_down", "Shutting down", detail).retryable().into());
     }
-    let status = app.engine.store().status().await;
-    status.map_err(|error| crate::app::problem(ff_engine::Failure::Unavailable(error.to_string())))?;
+    let ready = app.readiness.check(&app.engine, &*app.config.clock).await;
+    ready.map_err(ff_engine::Failure::Unavailable)?;
     Ok(Wants::Documents.answer(|| Health { status: "ok" }, || ()))
 }

@@ -45,6 +45,7 @@ async fn find(app: &Shared, caller: &Caller, number: u64) -> Result<(PartitionId
 pub struct Letters {
     /// Those after this number.
     pub after: Option<u64>,
+    /// How many at most; a page of large ones has fewer.
     pub limit: Option<u32>,
 }
 
@@ -61,9 +62,9 @@ pub async fn list(
 ) -> Result<Response, Refusal> {
     caller.may(May::Read)?;
     let limit = page_limit(it.limit)?;
-    let found = app.engine.dead_letters(it.after.unwrap_or(0), limit).await?;
-    let next_after = found.last().map(|it| it.posted.number).filter(|_| found.len() == limit);
-    let seen = found.into_iter().filter(|it| is_seen(&caller, it)).map(|it| shown(&caller, it));
+    let page = app.engine.dead_letters(it.after.unwrap_or(0), limit).await?;
+    let next_after = page.letters.last().map(|it| it.posted.number).filter(|_| page.more);
+    let seen = page.letters.into_iter().filter(|it| is_seen(&caller, it)).map(|it| shown(&caller, it));
     let letters: Vec<DeadLetter> = seen.collect();
     Ok(wants.answer(
         || LettersDoc { dead_letters: letters.iter().map(LetterDoc::from).collect(), next_after },

@@ -53,6 +53,7 @@ use utoipa_axum::routes;
 use crate::access::bearer;
 use crate::answer::Refusal;
 use crate::app::{App, Shared};
+use crate::listen::HEAD_BYTES_MAX;
 use crate::rate::Sender;
 use crate::{document, trace};
 
@@ -202,6 +203,17 @@ pub fn router(app: Arc<App>) -> Router {
 async fn nothing_here() -> Refusal {
     let detail = "there is no such route; /openapi.json lists them all";
     Problem::new(404, "no_route", "No such route", detail).into()
+}
+
+/// A head that is too long reaches no route; it is counted and has an id all the same.
+pub fn head_too_large(app: &App, headers: &HeaderMap) -> Response {
+    let detail =
+        format!("the head of the request has more than {HEAD_BYTES_MAX} bytes; send shorter headers");
+    let problem = Problem::new(431, "head_too_large", "Head too large", detail);
+    let mut response = Refusal(problem).into_response();
+    app.requests.add(None, response.status().as_u16(), None);
+    response.headers_mut().insert("x-request-id", app.request_ids.of(headers));
+    response
 }
 
 async fn other_method(method: Method) -> Refusal {

@@ -6,8 +6,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use ff_core::commands::{SendSignal, To};
+use ff_core::rejection::Invalid;
 use ff_core::suspension::{Effect, Ignored};
-use ff_core::{Execution, Payload};
+use ff_core::{Execution, Payload, Rejection};
 use ff_engine::{Engine, Failure};
 use serde::Deserialize;
 
@@ -24,6 +25,8 @@ pub fn router() -> Router<Shared> {
 
 /// How long what a person writes may be.
 const TEXT_MAX: usize = 2_000;
+/// The same of a name. Browsers count in UTF-16, of which 85 are never more than the 256 bytes that names have.
+const NAME_MAX: usize = 85;
 
 async fn show(State(app): State<Shared>, Path(token): Path<String>) -> Response {
     match app.engine.look_at_token(&token).await {
@@ -36,7 +39,7 @@ async fn show(State(app): State<Shared>, Path(token): Path<String>) -> Response 
             let body = format!(
                 "<h1>{}</h1>{}{digest}</dl>\
                  <form method=\"post\">\
-                 <label>Your name<input name=\"source\" maxlength=\"128\" autocomplete=\"name\"{needs_name}></label>\
+                 <label>Your name<input name=\"source\" maxlength=\"{NAME_MAX}\" autocomplete=\"name\"{needs_name}></label>\
                  <label>Comment<textarea name=\"comment\" rows=\"3\" maxlength=\"{TEXT_MAX}\"></textarea></label>\
                  <div><button name=\"decision\" value=\"approve\">Approve</button>\
                  <button name=\"decision\" value=\"reject\">Reject</button></div></form>",
@@ -45,13 +48,7 @@ async fn show(State(app): State<Shared>, Path(token): Path<String>) -> Response 
             );
             page(StatusCode::OK, "Decide", &body)
         }
-        Ok((execution, None)) => {
-            let body = format!(
-                "<h1>Already decided</h1>{}</dl><p>Nothing is left to do here.</p>",
-                facts(&execution)
-            );
-            page(StatusCode::OK, "Already decided", &body)
-        }
+        Ok((execution, None)) => decided(&format!("{}</dl>", facts(&execution))),
         Err(failure) => refused(failure),
     }
 }
@@ -95,6 +92,11 @@ async fn decide(State(app): State<Shared>, Path(token): Path<String>, request: R
     }
 }
 
+fn decided(facts: &str) -> Response {
+    let body = format!("<h1>Already decided</h1>{facts}<p>Nothing is left to do here.</p>");
+    page(StatusCode::OK, "Already decided", &body)
+}
+
 fn too_long() -> Response {
     let body = "<h1>The comment is too long</h1><p>Go back and shorten it.</p>";
     page(StatusCode::PAYLOAD_TOO_LARGE, "Too long", body)
@@ -130,9 +132,26 @@ fn told(approved: bool, effect: Effect) -> Response {
     page(StatusCode::OK, title, &format!("<h1>{title}</h1><p>{text}</p>"))
 }
 
-/// One answer for every kind of wrong link.
+/// One answer for every kind of wrong link. What is told of a good one is told to nobody else: what was filled in is looked
+/// at before the link, and everything else after it.
 fn refused(failure: Failure) -> Response {
     match failure {
+        Failure::Rejected(Rejection::Terminal { .. }) => decided(""),
+        Failure::Rejected(Rejection::Invalid(Invalid { field, problem })) => {
+            let what = match &*field {
+                "source" => "Your name",
+                "payload" => "Your comment",
+                other => other,
+            };
+            let told = escaped(&format!("{what} {problem}."));
+            let body = format!("<h1>That cannot be taken</h1><p>{told} Go back and change it.</p>");
+            page(StatusCode::BAD_REQUEST, "Not taken", &body)
+        }
+        Failure::Rejected(Rejection::TooManyTokenSignals { .. } | Rejection::TooManySignals { .. }) => {
+            let body =
+                "<h1>Too many decisions</h1><p>No more are taken with this link. Ask for a new one.</p>";
+            page(StatusCode::UNPROCESSABLE_ENTITY, "Too many", body)
+        }
         Failure::Rejected(_) => {
             let body = "<h1>This link is not good</h1><p>It may be mistyped, expired, or used up. Ask for a new one.</p>";
             page(StatusCode::NOT_FOUND, "Not good", body)

@@ -27,7 +27,7 @@ const PAGE_BYTES: usize = 4 << 20;
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct Reading {
-    /// The attempt; the one that appended last if it is left out.
+    /// The attempt; the one that appended last if it is left out. A stream begins with it, or with the first.
     pub attempt: Option<u32>,
     /// Frames after this number. In a stream: right after `ATTEMPT:NUMBER`, as `Last-Event-ID` says it.
     pub after: Option<String>,
@@ -70,6 +70,7 @@ pub async fn stream(
     if accept.contains("text/event-stream") {
         let after = match (last, reading.after.as_deref()) {
             (None, Some(text)) => Some(place("after", text)?),
+            (None, None) => reading.attempt.map(|attempt| Place { attempt, number: 0 }),
             (last, _) => last,
         };
         let tail = app.engine.tail(id, after).await?;

@@ -33,14 +33,13 @@ async fn carry_out(
 ) -> Result<Response, Refusal> {
     caller.may(May::Work)?;
     batch::check(app, "tasks", commands.len())?;
-    let mut checked = Vec::with_capacity(commands.len());
-    for (execution, command) in commands {
-        let command = command.map_err(|invalid| Problem::from(&Rejection::Invalid(invalid)));
-        checked.push(match command {
-            Ok(command) => app.check_execution(caller, execution).await.map(|()| command),
-            refused => refused,
-        });
-    }
+    let ids: Vec<ExecutionId> = commands.iter().map(|(execution, _)| *execution).collect();
+    let unseen = app.check_executions(caller, &ids).await;
+    let check = |(execution, command): (ExecutionId, Result<Command, Invalid>)| {
+        let command = command.map_err(|invalid| Problem::from(&Rejection::Invalid(invalid)))?;
+        unseen.get(&execution).map_or(Ok(command), |problem| Err(problem.clone()))
+    };
+    let checked = commands.into_iter().map(check).collect();
     Ok(batch::answer(wants, batch::run(app, checked).await))
 }
 

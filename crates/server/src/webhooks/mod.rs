@@ -50,6 +50,9 @@ impl Default for Options {
     }
 }
 
+/// How long leaving all webhooks may take where the store is away; other servers then find out by themselves.
+const LEAVING: Duration = Duration::from_secs(5);
+
 /// The deliveries of one server, until they are stopped.
 #[derive(Debug)]
 pub struct Deliveries {
@@ -96,19 +99,21 @@ impl Drop for AtWork {
 impl Crew {
     async fn run(mut self, every: Duration, mut stopped: oneshot::Receiver<()>) {
         loop {
-            if let Err(failure) = self.look().await {
-                tracing::warn!(%failure, "webhooks cannot be looked at");
-            }
+            let look = async {
+                if let Err(failure) = self.look().await {
+                    tracing::warn!(%failure, "webhooks cannot be looked at");
+                }
+                tokio::time::sleep(every).await;
+            };
             tokio::select! {
+                biased;
                 _ = &mut stopped => break,
-                () = tokio::time::sleep(every) => {}
+                () = look => {}
             }
         }
         let ids: Vec<Box<str>> = self.at_work.drain().map(|(id, _)| id).collect();
-        for id in ids {
-            // Whoever has removed or taken it meanwhile is right.
-            let _ = self.engine.leave_webhook(&id).await;
-        }
+        // Whoever has removed or taken it meanwhile is right.
+        ended_within(LEAVING, ids.iter().map(|id| self.engine.leave_webhook(id))).await;
     }
 
     /// Ends tasks whose webhook has changed, and begins those that are missing.
@@ -149,5 +154,43 @@ impl Crew {
             }
         });
         self.at_work.insert(id, AtWork { revision, task });
+    }
+}
+
+/// Lets all of them go on at once, until they have ended or the time is over.
+async fn ended_within<F: Future>(time: Duration, all: impl Iterator<Item = F>) {
+    let _ = tokio::time::timeout(time, futures_util::future::join_all(all)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use std::cell::Cell;
+
+    use ff_engine::EngineConfig;
+    use ff_store::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_that_does_not_end_keeps_neither_the_others_nor_the_end() {
+        let ended = Cell::new(0);
+        let one = async |ends: bool| match ends {
+            true => ended.set(ended.get() + 1),
+            false => std::future::pending().await,
+        };
+        ended_within(Duration::ZERO, [false, true, false, true].into_iter().map(one)).await;
+        assert_eq!(ended.get(), 2);
+    }
+
+    #[tokio::test]
+    async fn deliveries_stop_while_the_store_does_not_answer() {
+        let store = MemoryStore::new(1);
+        let engine = Engine::start(Arc::new(store.another()), EngineConfig::default()).await.unwrap();
+        store.faults().stall_loads();
+        let deliveries = start(engine, Options::default());
+        store.faults().until_waiting(1).await;
+        deliveries.stop().await;
     }
 }

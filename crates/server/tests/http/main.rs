@@ -4,6 +4,7 @@
 
 mod asked;
 mod bad_input;
+mod bounds;
 mod bulk;
 mod claims;
 mod clients;

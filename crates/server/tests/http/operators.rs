@@ -1,9 +1,11 @@
 //! What operators see: who changed what, figures that count, and whether requests should come here.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ff_core::registry::Role;
 use ff_server::Config;
+use ff_store::ManualClock;
 use serde_json::{Value, json};
 
 use crate::stand::Stand;
@@ -199,12 +201,15 @@ async fn metrics_stay_few_whatever_callers_make_up() {
 
 #[tokio::test]
 async fn a_server_without_its_store_lives_and_is_not_ready_until_it_is_back() {
-    let stand = Stand::new().await;
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let stand = Stand::with(Config { clock: clock.clone(), ..Config::default() }).await;
     assert_eq!(stand.get("/readyz").await.good()["status"], "ok");
     stand.store.faults().start_outage();
+    clock.advance(1_000);
     assert_eq!(stand.get("/readyz").await.problem(), (503, "unavailable".into()));
     assert_eq!(stand.get("/healthz").await.good()["status"], "ok");
     stand.store.faults().end_outage();
+    clock.advance(1_000);
     assert_eq!(stand.get("/readyz").await.good()["status"], "ok");
 }
 

@@ -1,5 +1,11 @@
 //! The page on which a person decides.
 
+use std::sync::Arc;
+
+use ff_core::limits::Limits;
+use ff_engine::{Engine, EngineConfig};
+use ff_server::Config;
+use ff_store::MemoryStore;
 use serde_json::json;
 
 use crate::stand::Stand;
@@ -122,4 +128,37 @@ async fn every_wrong_link_gets_the_same_page() {
     }
     assert!(seen.iter().all(|it| it.0 == 404 && it.2 == 404));
     assert!(seen.windows(2).all(|two| two[0] == two[1]));
+}
+
+#[tokio::test]
+async fn whoever_has_a_good_link_is_told_what_keeps_the_decision() {
+    let store = MemoryStore::new(1);
+    let limits = Arc::new(Limits { token_signals_max: 1, ..Limits::default() });
+    let config = EngineConfig { limits, ..EngineConfig::default() };
+    let engine = Engine::start(Arc::new(store.another()), config).await.unwrap();
+    let stand = Stand::on(store, engine, Config::default()).await;
+    let (id, token) = waiting(&stand).await;
+    let shown = stand.get(&format!("/w/{token}")).await;
+    assert!(String::from_utf8_lossy(&shown.body).contains("maxlength=\"85\""));
+    let name = |text: &str, count| format!("decision=approve&source={}", text.repeat(count));
+    // In UTF-8 three bytes each, which is the most that a browser lets pass.
+    let (status, text) = decide(&stand, &token, &name("%E2%82%AC", 86)).await;
+    assert_eq!(status, 400);
+    assert!(text.contains("Your name") && text.contains("256"), "{text}");
+    assert_eq!(decide(&stand, "v1.1.nobody", &name("%E2%82%AC", 85)).await.0, 404);
+    stand.post(&format!("/v1/executions/{id}/cancel"), json!({ "cause": "enough" })).await.good();
+    let (status, text) = decide(&stand, &token, &name("%E2%82%AC", 85)).await;
+    assert_eq!(status, 200);
+    assert!(text.contains("Already decided"), "{text}");
+
+    stand.submit(json!({ "kind": "deploy" })).await;
+    let worker = stand.worker().await;
+    let task = stand.claim(&worker, json!({ "name": "tester", "wait_ms": 5_000 })).await.remove(0);
+    let open = json!({ "lease": task["lease"], "waitpoint": { "name": "approve" } });
+    let opened = stand.post("/v1/tasks/waitpoint", open).await.good();
+    let token = opened["token"].as_str().unwrap();
+    assert_eq!(decide(&stand, token, &name("ada", 1)).await.0, 200);
+    let (status, text) = decide(&stand, token, &name("bob", 1)).await;
+    assert_eq!(status, 422);
+    assert!(text.contains("Too many decisions"), "{text}");
 }

@@ -155,4 +155,9 @@ async fn output_of_an_attempt_is_superseded_by_the_next_attempt() {
     assert_eq!(superseded("").await, true, "what there is comes from the attempt before");
     append(&second).await;
     assert_eq!((superseded("").await, superseded("?attempt=1").await), (json!(false), json!(true)));
+    for (query, attempt) in [("", 1), ("?attempt=1", 1), ("?attempt=2", 2), ("?attempt=2&after=1:0", 1)] {
+        let mut reader = Reader::open(&stand, &format!("{path}{query}"), None).await;
+        let frame = reader.next().await;
+        assert_eq!((frame.event.as_str(), &frame.data["attempt"]), ("frame", &json!(attempt)), "{query}");
+    }
 }

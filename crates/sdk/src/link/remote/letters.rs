@@ -3,7 +3,7 @@
 use ff_api::record::{LetterRecord, Letters};
 use ff_core::PartitionId;
 use ff_core::inbox::DeadLetter;
-use ff_engine::Failure;
+use ff_engine::{Failure, LetterPage};
 
 use super::Remote;
 use super::http::Call;
@@ -20,9 +20,9 @@ impl Remote {
         Ok(found.map(|it| (PartitionId(it.partition), it.letter)))
     }
 
-    pub async fn dead_letters(&self, after: u64, limit: usize) -> Result<Vec<DeadLetter>, Failure> {
+    pub async fn dead_letters(&self, after: u64, limit: usize) -> Result<LetterPage, Failure> {
         let query = Query::new("/v1/dead-letters").set("after", after).set("limit", limit);
-        let Letters { letters, .. } = self.question(Call::get(query.path())).await?;
-        Ok(letters)
+        let Letters { letters, next_after } = self.question(Call::get(query.path())).await?;
+        Ok(LetterPage { letters, more: next_after.is_some() })
     }
 }

@@ -9,11 +9,10 @@ use ff_api::task::OpeningWaitpoint;
 use ff_api::time::Span;
 use ff_core::commands::{OpenWaitpoint, SendSignal};
 use ff_core::query::{FramePageAsk, WaitpointPage, WaitpointPageAsk};
-use ff_core::step::Step;
 use ff_core::stream::{Frame, Stream};
 use ff_core::suspension::{Signal, TokenText, WaitpointId};
 use ff_core::{ExecutionId, Ms, Reply};
-use ff_engine::{Failure, OpenedWaitpoint, Signalled};
+use ff_engine::{Failure, OpenedWaitpoint, Signalled, StepPage};
 
 use super::http::Call;
 use super::query::{Query, waitpoint_filter};
@@ -62,9 +61,10 @@ impl Remote {
         Ok(found.signals)
     }
 
-    pub async fn steps(&self, id: ExecutionId) -> Result<Vec<Step>, Failure> {
-        let found: Steps = self.question(Call::get(format!("/v1/executions/{id}/steps"))).await?;
-        Ok(found.steps)
+    pub async fn steps(&self, id: ExecutionId, after: usize, limit: usize) -> Result<StepPage, Failure> {
+        let query = Query::new(format!("/v1/executions/{id}/steps")).set("after", after).set("limit", limit);
+        let Steps { steps, next_after: next } = self.question(Call::get(query.path())).await?;
+        Ok(StepPage { steps, next })
     }
 
     pub async fn frames(&self, ask: FramePageAsk) -> Result<Vec<Frame>, Failure> {
