@@ -352,6 +352,27 @@ impl Engine {
         }))
     }
 
+    /// Executions as they are committed, with one question to each partition; those that are not there are left out.
+    pub async fn get_many(
+        &self,
+        ids: &[ExecutionId],
+    ) -> Result<FxHashMap<ExecutionId, Arc<Execution>>, Failure> {
+        let mut asks = FxHashMap::<PartitionId, Vec<Ask>>::default();
+        for id in ids {
+            asks.entry(self.partition(*id)).or_default().push(Ask::Record(Key::Execution(*id)));
+        }
+        let mut records = FxHashMap::default();
+        for (partition, asks) in asks {
+            let loaded = self.inner.store.load(partition, asks).await.map_err(unavailable)?;
+            for answer in loaded.answers {
+                if let Answer::Execution(id, Some(execution)) = answer {
+                    records.insert(id, execution);
+                }
+            }
+        }
+        Ok(records)
+    }
+
     pub async fn payload(&self, id: ExecutionId, slot: Slot) -> Result<Option<Payload>, Failure> {
         let keys = vec![PayloadKey { execution: id, slot }];
         let found = self.inner.store.payloads(keys).await.map_err(unavailable)?.pop().flatten();
@@ -449,6 +470,13 @@ impl Engine {
             Answer::Worker(_, found) => found,
             _ => None,
         }))
+    }
+
+    /// Whether a worker instance is known to get work, without a look into the store. Nothing follows from a no: this
+    /// engine may have missed what others have stored.
+    pub async fn knows_active(&self, instance: InstanceId) -> bool {
+        let (answer, known) = oneshot::channel();
+        self.send(Request::KnowsActive { instance, answer }).is_ok() && known.await.unwrap_or(false)
     }
 
     /// Lanes that were changed from their defaults, and all registered worker instances.

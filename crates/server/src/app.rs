@@ -1,5 +1,6 @@
 //! What all routes share.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -102,6 +103,20 @@ impl App {
             return Ok(());
         }
         self.execution(caller, id).await.map(drop)
+    }
+
+    /// Those of the executions that the caller may not touch, and why; free of cost if it may touch all.
+    pub async fn unseen(&self, caller: &Caller, ids: &[ExecutionId]) -> HashMap<ExecutionId, Problem> {
+        if caller.sees_all() || ids.is_empty() {
+            return HashMap::new();
+        }
+        let found = self.engine.get_many(ids).await;
+        let check = |id: &ExecutionId| match &found {
+            Ok(found) if found.get(id).is_some_and(|it| caller.sees(&it.spec.namespace)) => None,
+            Ok(_) => Some((*id, not_found("execution", id.to_string()))),
+            Err(failure) => Some((*id, problem(failure.clone()))),
+        };
+        ids.iter().filter_map(check).collect()
     }
 
     /// Checks that the caller may touch a worker: who is limited to namespaces has its own workers and no others.

@@ -1,8 +1,9 @@
 //! Tasks that were handed out over HTTP and that their worker has not confirmed to have.
 //!
 //! An answer can be lost on its way. A claim therefore carries a number: the same number again gives the same tasks, the
-//! next number says that they arrived. What nobody confirms in time is given back, and costs no attempt. Where servers
-//! share a store, a worker may confirm at another one; so what it has renewed stays its own.
+//! next number says that they arrived. A heartbeat says so, too; but its answer can be lost as well, so the tasks are kept
+//! until the next number comes or the time to confirm is over. What nobody confirms in time is given back, and costs no
+//! attempt. Where servers share a store, a worker may confirm at another one; so what it has renewed stays its own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,10 +98,6 @@ impl Claims {
                 handed.unconfirmed.remove(&fence.execution);
             }
         }
-        if handed.unconfirmed.is_empty() {
-            // Nobody asks for what it has; thousands of workers may each have megabytes.
-            handed.tasks = Arc::default();
-        }
     }
 }
 
@@ -118,7 +115,8 @@ impl Claimant {
             return Some(handed.tasks.clone());
         }
         handed.unconfirmed.clear();
-        handed.poll = None;
+        // Thousands of workers may wait for their next tasks; each has had megabytes, perhaps.
+        (handed.poll, handed.tasks) = (None, Arc::default());
         None
     }
 
@@ -138,6 +136,7 @@ impl Claimant {
             let within = confirmed_within(tasks.iter().map(|task| task.bytes() as u64).sum());
             tokio::spawn(async move {
                 tokio::time::sleep(within).await;
+                claimant.let_go(poll);
                 if !engine.serves_alone() {
                     tokio::time::sleep(renewed_within(shortest).saturating_sub(within)).await;
                 }
@@ -145,6 +144,14 @@ impl Claimant {
             });
         }
         tasks
+    }
+
+    /// Forgets what was handed out for a claim if all of it is confirmed: a worker may be busy with it for hours.
+    pub fn let_go(&self, poll: u64) {
+        let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        if handed.poll == Some(poll) && handed.unconfirmed.is_empty() {
+            (handed.poll, handed.tasks) = (None, Arc::default());
+        }
     }
 
     /// Gives back what was handed out for a claim and is still not confirmed.
@@ -174,6 +181,16 @@ mod tests {
     fn a_worker_has_time_to_renew_what_it_may_have_confirmed_elsewhere() {
         assert_eq!(renewed_within(30_000), Duration::from_secs(20));
         assert_eq!(renewed_within(-1), Duration::ZERO);
+    }
+
+    #[test]
+    fn while_a_worker_waits_for_its_next_tasks_the_earlier_ones_are_not_kept() {
+        let (claimant, tasks) = (Claimant::default(), Arc::new(Vec::new()));
+        *claimant.handed.lock().unwrap() =
+            Handed { poll: Some(1), tasks: tasks.clone(), ..Handed::default() };
+        assert!(claimant.earlier(1).is_some());
+        assert!(claimant.earlier(2).is_none());
+        assert_eq!(Arc::strong_count(&tasks), 1);
     }
 
     #[test]

@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use ff_core::commands::{AdvanceBulk, Reached};
-use ff_core::key::{Ask, Key};
 use ff_core::registry::{BulkCounts, BulkOperation, Selection};
-use ff_core::workspace::Answer;
-use ff_core::{Execution, ExecutionId, PartitionId};
-use rustc_hash::FxHashMap;
+use ff_core::{Execution, ExecutionId};
 
 use super::bulk;
-use crate::engine::{Engine, unavailable};
+use crate::engine::Engine;
 use crate::failure::Failure;
 
 /// The executions that a part looks at, in their order; those that are not there have no record.
@@ -64,7 +61,7 @@ impl Engine {
     /// Finds the executions of the next part.
     pub(super) async fn next_of_bulk(&self, operation: &BulkOperation) -> Result<Found, Failure> {
         if let Some(ids) = operation.next_ids() {
-            let records = self.get_all(ids).await?;
+            let records = self.get_many(ids).await?;
             let items = ids.iter().map(|id| (*id, records.get(id).cloned()));
             return Ok(Found { items: items.collect(), reached: Reached::Ids(ids.len()) });
         }
@@ -80,25 +77,6 @@ impl Engine {
             _ => Reached::End,
         };
         Ok(Found { items, reached })
-    }
-
-    /// Records of many executions, with one question to each partition.
-    async fn get_all(&self, ids: &[ExecutionId]) -> Result<FxHashMap<ExecutionId, Arc<Execution>>, Failure> {
-        let partitions = self.store().info().partitions;
-        let mut asks = FxHashMap::<PartitionId, Vec<Ask>>::default();
-        for id in ids {
-            asks.entry(id.route().partition(partitions)).or_default().push(Ask::Record(Key::Execution(*id)));
-        }
-        let mut records = FxHashMap::default();
-        for (partition, asks) in asks {
-            let loaded = self.store().load(partition, asks).await.map_err(unavailable)?;
-            for answer in loaded.answers {
-                if let Answer::Execution(id, Some(execution)) = answer {
-                    records.insert(id, execution);
-                }
-            }
-        }
-        Ok(records)
     }
 
     /// Does what is asked to each, as far as the engine takes it: what became of them, how many commands were sent, and
