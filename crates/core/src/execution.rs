@@ -397,6 +397,19 @@ impl Execution {
         self.live.endings.iter().rev().find(same).map(|ending| ending.how)
     }
 
+    /// Whether the lease of this fence was ended by its holder, and not taken away.
+    pub fn was_given_up(&self, fence: Fence) -> bool {
+        self.ending_of(fence).is_some_and(|how| !matches!(how, How::Lost(_)))
+    }
+
+    /// Whether an instance that has held its lease should look at it: it was taken away, is another's, or is to be ended.
+    pub fn concerns(&self, holder: InstanceId) -> bool {
+        match self.lease() {
+            Some(lease) => lease.instance != holder || lease.cancel.is_some(),
+            None => !self.was_given_up(self.fence()),
+        }
+    }
+
     fn refuse_fence(&self, fence: Fence) -> Rejection {
         match self.ending_of(fence) {
             Some(How::Lost(reason)) => self.lease_lost(fence, reason),

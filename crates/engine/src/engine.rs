@@ -352,7 +352,7 @@ impl Engine {
         }))
     }
 
-    /// Records of many executions, with one question to each partition.
+    /// Executions as they are committed, with one question to each partition; those that are not there are left out.
     pub async fn get_all(
         &self,
         ids: &[ExecutionId],
@@ -470,6 +470,13 @@ impl Engine {
             Answer::Worker(_, found) => found,
             _ => None,
         }))
+    }
+
+    /// Whether a worker instance is known to get work, without a look into the store. Nothing follows from a no: this
+    /// engine may have missed what others have stored.
+    pub async fn knows_active(&self, instance: InstanceId) -> bool {
+        let (answer, known) = oneshot::channel();
+        self.send(Request::KnowsActive { instance, answer }).is_ok() && known.await.unwrap_or(false)
     }
 
     /// Lanes that were changed from their defaults, and all registered worker instances.

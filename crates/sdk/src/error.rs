@@ -58,7 +58,8 @@ pub enum Error {
     /// The store could not be reached in time. Nothing changed.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
-    /// The store was lost around the commit for so long that it cannot tell any more whether it happened.
+    /// The answer was lost, or something between here and the server gave another in its place; or the store was lost
+    /// around the commit for so long that it cannot tell any more whether it happened.
     #[error("it is not known whether this was carried out; look before you repeat it")]
     OutcomeUnknown,
     /// The server did not let it pass: whoever asks may not, or the server is another one than this SDK speaks to.

@@ -310,15 +310,25 @@ impl Fabric {
 
     /// Carries out a command that may safely be sent again.
     pub(crate) async fn command(&self, command: Command) -> Result<Reply, Error> {
+        self.carry_out(command).await.0
+    }
+
+    /// Like [`command`](Self::command); says also whether an answer was lost on the way. Then what is refused may have
+    /// been done before.
+    pub(crate) async fn carry_out(&self, command: Command) -> (Result<Reply, Error>, bool) {
         let mut patience = self.patience();
-        let mut next = command.clone();
+        let (mut next, mut lost) = (command.clone(), false);
         loop {
-            match self.link().execute(next).await {
+            let result = self.link().execute(next).await;
+            match result {
                 Err(Failure::OutcomeUnknown) if !command.is_repeatable() => {
-                    return Err(Error::OutcomeUnknown);
+                    return (Err(Error::OutcomeUnknown), true);
                 }
-                Err(failure) if patience.lasts_for(&failure) => patience.pause().await,
-                result => return result.map_err(Error::from),
+                Err(failure) if patience.lasts_for(&failure) => {
+                    lost |= matches!(failure, Failure::OutcomeUnknown);
+                    patience.pause().await;
+                }
+                result => return (result.map_err(Error::from), lost),
             }
             next = command.clone().repeated();
         }

@@ -7,13 +7,13 @@ mod background;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use background::start;
 use flowfabric::{
-    Context, EventFilter, Fabric, Family, NewToken, Options, PublicState, Role, Start, Worker, connect,
-    connect_with,
+    Context, EventFilter, Fabric, Family, Filter, NewToken, Options, PublicState, Role, Start, Worker,
+    connect, connect_with,
 };
 
 /// What the gateway does with a request, by its first line.
@@ -23,6 +23,10 @@ enum Turn {
     Answer(&'static str),
     /// The server carries it out, and its answer is lost.
     Lose,
+    /// The server carries it out, and the gateway answers with this status.
+    Replace(&'static str),
+    /// Nobody answers.
+    Ignore,
 }
 
 /// A server, a fabric on its engine, and a gateway before it with one request a connection.
@@ -61,15 +65,22 @@ fn pass(client: TcpStream, to: SocketAddr, turn: &dyn Fn(&str) -> Turn) -> Optio
     reader.read_exact(&mut body).ok()?;
     let mut client = client;
     let turn = turn(head.first()?);
-    if let Turn::Answer(status) = turn {
-        let empty = "content-length: 0\r\nconnection: close";
-        return write!(client, "HTTP/1.1 {status}\r\n{empty}\r\n\r\n").ok();
+    let empty = "content-length: 0\r\nconnection: close";
+    match turn {
+        Turn::Answer(status) => return write!(client, "HTTP/1.1 {status}\r\n{empty}\r\n\r\n").ok(),
+        // Until the client gives the connection up.
+        Turn::Ignore => return std::io::copy(&mut reader, &mut std::io::sink()).ok().map(drop),
+        _ => {}
     }
     let mut server = TcpStream::connect(to).ok()?;
     write!(server, "{}\r\nconnection: close\r\n\r\n", head.join("\r\n")).ok()?;
     server.write_all(&body).ok()?;
     match turn {
         Turn::Lose => std::io::copy(&mut server, &mut std::io::sink()).ok().map(drop),
+        Turn::Replace(status) => {
+            std::io::copy(&mut server, &mut std::io::sink()).ok()?;
+            write!(client, "HTTP/1.1 {status}\r\n{empty}\r\n\r\n").ok()
+        }
         _ => std::io::copy(&mut server, &mut client).ok().map(drop),
     }
 }
@@ -175,4 +186,128 @@ async fn a_subscription_whose_token_is_revoked_says_so() {
         }
     }
     assert_eq!(events.next().await.unwrap_err().code(), "unauthorized", "it stays so");
+}
+
+/// What becomes of the first request to a path; all others are forwarded.
+fn first_of(
+    path: &'static str,
+    turn: fn() -> Turn,
+) -> (impl Fn(&str) -> Turn + Send + Sync, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let turns = move |line: &str| {
+        let is_first = line.contains(path) && counted.fetch_add(1, Ordering::SeqCst) == 0;
+        if is_first { turn() } else { Turn::Forward }
+    };
+    (turns, asked)
+}
+
+#[tokio::test]
+async fn a_signal_without_a_key_is_not_sent_again_when_a_gateway_answers_for_the_server() {
+    for status in
+        ["408 Request Timeout", "500 Internal Server Error", "502 Bad Gateway", "503 Service Unavailable"]
+    {
+        let (turns, asked) = first_of("/signal ", || Turn::Forward);
+        let (local, _server, url) = behind(move |line| match turns(line) {
+            _ if line.contains("/signal ") => Turn::Replace(status),
+            turn => turn,
+        })
+        .await;
+        let remote = connect(&url).await.unwrap();
+        let run = local.submit("ship", &1).await.unwrap();
+        assert_eq!(remote.signal(run.id(), "paid").await.unwrap_err().code(), "outcome_unknown", "{status}");
+        assert_eq!(asked.load(Ordering::SeqCst), 1, "{status}");
+        assert_eq!(run.signals().await.unwrap().len(), 1, "it was carried out");
+    }
+}
+
+#[tokio::test]
+async fn what_may_safely_be_repeated_is_repeated_when_a_gateway_answers_for_the_server() {
+    let (turns, asked) = first_of("/signal ", || Turn::Replace("504 Gateway Timeout"));
+    let (creations, created) = first_of("POST /v1/executions ", || Turn::Replace("502 Bad Gateway"));
+    let (local, _server, url) = behind(move |line| match turns(line) {
+        Turn::Forward => creations(line),
+        turn => turn,
+    })
+    .await;
+    let remote = connect(&url).await.unwrap();
+    let run = remote.submit("ship", &1).await.unwrap();
+    assert_eq!(created.load(Ordering::SeqCst), 2);
+    remote.signal(run.id(), "paid").idempotency_key("transfer-1").await.unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    let run = local.run(run.id());
+    assert_eq!(run.signals().await.unwrap().len(), 1);
+    assert_eq!(local.count(&Filter::default()).await.unwrap().count, 1);
+}
+
+#[tokio::test]
+async fn what_would_have_an_effect_each_time_is_sent_again_if_a_gateway_has_not_passed_it_on() {
+    let (turns, asked) = first_of("/signal ", || Turn::Answer("429 Too Many Requests"));
+    let (local, _server, url) = behind(turns).await;
+    let remote = connect(&url).await.unwrap();
+    let run = local.submit("ship", &1).await.unwrap();
+    remote.signal(run.id(), "paid").await.unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    assert_eq!(run.signals().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn tasks_whose_confirmation_is_not_answered_are_not_left_alone() {
+    let (claims, lost) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    // The answer to the claim is lost, and then those to the first heartbeats, of which one says that the tasks are here.
+    let (local, _server, url) = behind(move |line| {
+        if line.contains("/claim") {
+            let is_first = claims.fetch_add(1, Ordering::SeqCst) == 0;
+            return if is_first { Turn::Lose } else { Turn::Forward };
+        }
+        let asked = line.contains("/heartbeat") && claims.load(Ordering::SeqCst) > 1;
+        if asked && lost.fetch_add(1, Ordering::SeqCst) < 3 { Turn::Lose } else { Turn::Forward }
+    })
+    .await;
+    let remote = connect(&url).await.unwrap();
+    let run = local.submit("charge", &1).await.unwrap();
+    let worker = start(Worker::new(&remote).on("charge", |_: Context, n: u64| async move { Ok(n) }));
+    assert_eq!(run.result::<u64>().await, Ok(1));
+    assert_eq!(run.attempts().await.unwrap().len(), 1, "its lease did not run out");
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn edges_whose_answer_is_lost_are_found_although_the_revision_is_another_one() {
+    let (turns, asked) = first_of("/edges ", || Turn::Lose);
+    let (_local, _server, url) = behind(turns).await;
+    let remote = connect(&url).await.unwrap();
+    let flow = remote.flow("report").open();
+    let head = flow.node("head", &());
+    let bind = flow.node("bind", &()).open();
+    let run = flow.submit().await.unwrap();
+    let revision = run.get().await.unwrap().live.revision;
+    let more = run.grow().expected_revision(revision);
+    more.edge(&head, &bind);
+    assert_eq!(more.submit().await.unwrap().live.revision, revision + 1);
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    // Somebody else's edges are another matter, also if they are the same.
+    let late = run.grow().expected_revision(revision);
+    late.edge(&head, &bind);
+    assert_eq!(late.submit().await.unwrap_err().code(), "revision_mismatch");
+}
+
+#[tokio::test]
+async fn a_worker_that_stops_does_not_wait_for_a_server_that_has_fallen_silent() {
+    let silent = Arc::new(AtomicBool::new(false));
+    let told = silent.clone();
+    let (local, _server, url) =
+        behind(move |_| if told.load(Ordering::SeqCst) { Turn::Ignore } else { Turn::Forward }).await;
+    let remote = connect(&url).await.unwrap();
+    let worker = Worker::new(&remote).grace(Duration::ZERO).on("hold", |ctx: Context, (): ()| async move {
+        ctx.cancelled().await;
+        Ok(())
+    });
+    let worker = start(worker);
+    let run = local.submit("hold", &()).await.unwrap();
+    background::reaches(&run, "active").await;
+    silent.store(true, Ordering::SeqCst);
+    // An answer is waited for until forty seconds have passed.
+    let stopped = tokio::time::timeout(Duration::from_secs(30), worker.stop()).await;
+    assert_eq!(stopped.unwrap().given_back, 0);
 }

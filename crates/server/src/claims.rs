@@ -1,8 +1,9 @@
 //! Tasks that were handed out over HTTP and that their worker has not confirmed to have.
 //!
 //! An answer can be lost on its way. A claim therefore carries a number: the same number again gives the same tasks, the
-//! next number says that they arrived. What nobody confirms in time is given back, and costs no attempt. Where servers
-//! share a store, a worker may confirm at another one; so what it has renewed stays its own.
+//! next number says that they arrived. A heartbeat says so, too; but its answer can be lost as well, so the tasks are kept
+//! until the next number comes or the time to confirm is over. What nobody confirms in time is given back, and costs no
+//! attempt. Where servers share a store, a worker may confirm at another one; so what it has renewed stays its own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,10 +98,6 @@ impl Claims {
                 handed.unconfirmed.remove(&fence.execution);
             }
         }
-        if handed.unconfirmed.is_empty() {
-            // Nobody asks for what it has; thousands of workers may each have megabytes.
-            handed.tasks = Arc::default();
-        }
     }
 }
 
@@ -139,6 +136,7 @@ impl Claimant {
             let within = confirmed_within(tasks.iter().map(|task| task.bytes() as u64).sum());
             tokio::spawn(async move {
                 tokio::time::sleep(within).await;
+                claimant.let_go(poll);
                 if !engine.serves_alone() {
                     tokio::time::sleep(renewed_within(shortest).saturating_sub(within)).await;
                 }
@@ -146,6 +144,14 @@ impl Claimant {
             });
         }
         tasks
+    }
+
+    /// Forgets what was handed out for a claim if all of it is confirmed: a worker may be busy with it for hours.
+    pub fn let_go(&self, poll: u64) {
+        let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        if handed.poll == Some(poll) && handed.unconfirmed.is_empty() {
+            (handed.poll, handed.tasks) = (None, Arc::default());
+        }
     }
 
     /// Gives back what was handed out for a claim and is still not confirmed.

@@ -1,5 +1,7 @@
 //! Back to what is stored, and on to what others have stored since.
 
+use std::cell::OnceCell;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::derived::{derive, derive_worker};
@@ -76,11 +78,18 @@ impl Workspace {
     }
 
     /// Who should look at which lease, because of what others have stored: it is gone, another's, or to be cancelled.
-    /// One that was only renewed is no news; telling of it would have those who renew disturb each other.
+    /// One that was only renewed is no news; telling of it would have those who renew disturb each other. Nor is one that
+    /// its holder has ended through another server, as far as that is known.
     pub fn disturbed_by(&self, missed: &Missed) -> Vec<(InstanceId, ExecutionId)> {
         let changed = missed.executions.iter().map(|(id, is)| (*id, is.as_deref()));
         let changed = changed.chain(missed.ended.iter().map(|id| (*id, None)));
-        changed.filter_map(|(id, is)| Some((self.disturbed(id, is)?, id))).collect()
+        let holders = OnceCell::new();
+        let listed = |id: &ExecutionId| {
+            let by_lease = || self.leaseholders().into_iter().map(|(instance, id)| (id, instance)).collect();
+            let holders: &FxHashMap<ExecutionId, InstanceId> = holders.get_or_init(by_lease);
+            holders.get(id).copied()
+        };
+        changed.filter_map(|(id, is)| Some((self.disturbed(id, is, listed)?, id))).collect()
     }
 
     /// Everybody with every lease.
@@ -89,25 +98,34 @@ impl Workspace {
         held.collect()
     }
 
-    fn disturbed(&self, id: ExecutionId, is: Option<&Execution>) -> Option<InstanceId> {
+    /// `listed` says who holds a lease as this view knows it, also where the record is not in memory.
+    fn disturbed(
+        &self,
+        id: ExecutionId,
+        is: Option<&Execution>,
+        listed: impl Fn(&ExecutionId) -> Option<InstanceId>,
+    ) -> Option<InstanceId> {
         let was = match self.executions.get(&id) {
             Known::Present(it) => Some(it.as_ref()),
             Known::Absent | Known::Unknown => None,
         };
         let (before, now) = (was.and_then(Execution::lease), is.and_then(Execution::lease));
-        // Who holds a lease is known also where the record is not in memory.
-        let listed =
-            || self.leases.iter().find(|(_, held)| held.contains(&id)).map(|(instance, _)| *instance);
-        let holder = before.map(|it| it.instance).or_else(listed);
+        // A record that is in memory says itself that nobody holds it.
+        let holder = match was {
+            Some(_) => before.map(|it| it.instance),
+            None => listed(&id),
+        };
         let Some(holder) = holder else {
             // Claimed since this view was made, and to be cancelled, or lost again: the attempt still says by whom.
-            let attempt = is.and_then(|it| it.live.attempt.as_ref()).filter(|_| now.is_none());
+            let lost = is.filter(|it| now.is_none() && !it.was_given_up(it.fence()));
+            let attempt = lost.and_then(|it| it.live.attempt.as_ref());
             return now
                 .filter(|it| it.cancel.is_some())
                 .map(|it| it.instance)
                 .or(attempt.map(|it| it.instance));
         };
         let same = match (was, is) {
+            (Some(was), Some(is)) if is.was_given_up(was.fence()) => return None,
             (Some(was), Some(is)) => was.fence() == is.fence(),
             _ => true,
         };
@@ -224,8 +242,8 @@ impl Workspace {
 
 #[cfg(test)]
 mod tests {
-    use crate::commands::testing::Bench;
-    use crate::commands::{Cancel, Complete, Renew};
+    use crate::commands::testing::{Bench, delay, fail};
+    use crate::commands::{Cancel, Complete, Renew, Revoke};
     use crate::payload::Payload;
 
     #[test]
@@ -249,5 +267,24 @@ mod tests {
         wanted.sort();
         bench.disturbed.sort();
         assert_eq!(bench.disturbed, wanted);
+    }
+
+    #[test]
+    fn a_lease_that_its_holder_ends_through_another_server_disturbs_it_only_if_it_was_taken_away() {
+        let mut bench = Bench::new();
+        let (delayed, revoked, failed) = (bench.active(), bench.active(), bench.active());
+        let holder = bench.get(delayed.execution).lease().unwrap().instance;
+        bench.commit();
+        bench.switch();
+        bench.ok(delay(delayed, 60_000));
+        bench.ok(fail(failed));
+        // The first server has never heard of this one.
+        let unknown = bench.active();
+        bench.ok(delay(unknown, 60_000));
+        let (actor, cause) = ("ada".into(), "".into());
+        bench.ok(Revoke { execution: revoked.execution, actor, cause });
+        bench.commit();
+        bench.switch();
+        assert_eq!(bench.disturbed, [(holder, revoked.execution)]);
     }
 }

@@ -125,6 +125,11 @@ pub(crate) enum Request {
         instance: InstanceId,
         disturbed: mpsc::UnboundedSender<ExecutionId>,
     },
+    /// Whether this instance is known to get work.
+    KnowsActive {
+        instance: InstanceId,
+        answer: oneshot::Sender<bool>,
+    },
     /// Look at the store and the clock now.
     Nudge {
         answer: oneshot::Sender<()>,

@@ -55,6 +55,9 @@ impl Driver {
             Request::Wait { execution, answer } => self.add_wait(execution, answer),
             Request::WaitFlow { flow, answer } => self.add_flow_wait(flow, answer),
             Request::Watch { instance, disturbed } => drop(self.watchers.insert(instance, disturbed)),
+            Request::KnowsActive { instance, answer } => {
+                let _ = answer.send(self.machine.knows_active(instance));
+            }
             Request::Nudge { answer } => {
                 self.nudges.push(answer);
                 self.next_status = at;
@@ -75,7 +78,10 @@ impl Driver {
             Request::Poll { answer, .. } => drop(answer.send(Err(Failure::ShuttingDown))),
             Request::Wait { answer, .. } => drop(answer.send(Err(Failure::ShuttingDown))),
             Request::WaitFlow { answer, .. } => drop(answer.send(Err(Failure::ShuttingDown))),
-            Request::Watch { .. } | Request::Nudge { .. } | Request::PollDropped { .. } => {}
+            Request::Watch { .. }
+            | Request::KnowsActive { .. }
+            | Request::Nudge { .. }
+            | Request::PollDropped { .. } => {}
             // The worker leaves with this process; its leases return with it.
             Request::GiveBack { .. } => {}
             Request::Stats { answer } => drop(answer.send(self.machine.stats())),

@@ -362,6 +362,12 @@ impl Machine {
         self.runners[partition.index()].is_behind()
     }
 
+    /// Whether a worker instance is known to get work: its partition is served, and nothing there is known to be missed.
+    pub fn knows_active(&self, instance: InstanceId) -> bool {
+        let home = instance.route().partition(self.runners.len() as u16);
+        self.runners[home.index()].knows_active(instance)
+    }
+
     /// Somebody here waits for what others do in a partition: it is read again whenever others commit there.
     pub fn watch(&mut self, partition: PartitionId, watched: bool) {
         self.runners[partition.index()].watched = watched;

@@ -119,11 +119,19 @@ pub(super) async fn send(
             }
         };
         let command = if attempt == Try::Again { command.repeated() } else { command };
-        last = Some(match fabric.command(command).await {
+        let (grown, lost) = fabric.carry_out(command).await;
+        let again = lost || attempt == Try::Again;
+        last = Some(match grown {
             Ok(Reply::Flow { flow, .. }) => flow,
             Ok(reply) => return Err(odd_reply(&reply)),
             // The answer to the first try was lost: edges have no ids of their own by which it is told.
             Err(Error::Rejected(Rejection::DuplicateEdge { .. })) if are_there(fabric, &edges).await? => {
+                continue;
+            }
+            // That try has made the revision another one.
+            Err(Error::Rejected(Rejection::RevisionMismatch { .. }))
+                if again && are_there(fabric, &edges).await? =>
+            {
                 continue;
             }
             Err(error) => return Err(error),

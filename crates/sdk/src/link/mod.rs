@@ -130,6 +130,14 @@ impl Link {
         }
     }
 
+    /// Forgets the claims of an instance that claims no more; returns what it has been given and does not know of.
+    pub fn forget_claims(&self, instance: InstanceId) -> Vec<Fence> {
+        match self {
+            Link::Embedded(_) => Vec::new(),
+            Link::Remote(remote) => remote.forget_claims(instance),
+        }
+    }
+
     /// From now on, sends the ids of executions whose lease this instance should look at. `held` says which leases it
     /// holds and knows nothing bad about: what is told while nobody listens is found by them.
     pub fn watch_leases(

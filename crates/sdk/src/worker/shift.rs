@@ -22,6 +22,8 @@ const POLL_WAIT: Duration = Duration::from_secs(20);
 const GATHER: Duration = Duration::from_millis(2);
 /// A claim is not older than this when its answer arrives, however long the question was open.
 const CLAIM_AGE_MS: Ms = 1_000;
+/// How long a worker that stops takes at most to give back what it holds and to say so: whoever stops it waits for that.
+const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 /// Pauses after a question for work that failed.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
@@ -83,6 +85,7 @@ impl Drop for Shift {
     fn drop(&mut self) {
         self.crew.orders.send_replace(Order::Stop);
         self.crew.running().values().for_each(|running| running.lose());
+        self.crew.fabric.link().forget_claims(self.instance);
     }
 }
 
@@ -152,6 +155,7 @@ impl Shift {
     /// The old instance counts as dead or was forgotten; what it held is lost or will be.
     async fn register_again(&mut self) -> Result<(), Error> {
         tracing::warn!(instance = %self.instance, "this worker counts as dead; it goes on as a new instance");
+        self.crew.fabric.link().forget_claims(self.instance);
         self.instance = register(&self.crew.fabric, &self.plan).await?;
         self.crew.orders.send_replace(Order::Work(self.instance));
         Ok(())
@@ -168,21 +172,30 @@ impl Shift {
             () = alarm.until(until) => {}
         }
         drop(alarm);
-        let given_back = self.give_back().await;
-        let cause = "stopped".into();
-        let bury = BuryWorker { instance: self.instance, actor: (*self.plan.name).into(), cause };
-        if let Err(failure) = crew.fabric.link().execute(bury).await {
-            tracing::debug!(%failure, "the worker could not say that it stops");
+        let mut given_back = 0;
+        let leaving = async {
+            given_back = self.give_back().await;
+            let cause = "stopped".into();
+            let bury = BuryWorker { instance: self.instance, actor: (*self.plan.name).into(), cause };
+            if let Err(failure) = crew.fabric.link().execute(bury).await {
+                tracing::debug!(%failure, "the worker could not say that it stops");
+            }
+        };
+        if tokio::time::timeout(LEAVE_WITHIN, leaving).await.is_err() {
+            tracing::warn!(
+                "nobody has answered that this worker stops; what it held goes to others when its leases end"
+            );
         }
         given_back
     }
 
     /// Gives back what still runs. The handlers stop, and what they were doing counts for nothing.
     async fn give_back(&mut self) -> usize {
+        let claimed = self.crew.fabric.link().forget_claims(self.instance);
         let fences: Vec<Fence> = {
             let all = self.crew.running();
             all.values().for_each(|running| running.lose());
-            all.values().map(|running| running.fence()).collect()
+            all.values().map(|running| running.fence()).chain(claimed).collect()
         };
         let release = |fence: &Fence| Command::from(Release::new(*fence));
         let results = self.crew.fabric.link().execute_all(fences.iter().map(release).collect()).await;

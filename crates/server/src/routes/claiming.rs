@@ -1,6 +1,6 @@
 //! How workers get tasks and keep them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use ff_core::execution::Fence;
 use ff_core::reply::Renewal;
 use ff_core::{ExecutionId, InstanceId, Reply};
 use ff_engine::{Failure, Task};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::access::{Caller, May};
 use crate::answer::{Problems, Refusal, Wants, odd_reply};
@@ -26,6 +27,8 @@ use crate::body::{Body, Path};
 const TASKS_MAX: u32 = 1_000;
 /// How soon a heartbeat that may wait is answered if there is something to act on from its start.
 const ACT_AGAIN: Duration = Duration::from_millis(250);
+/// How long a heartbeat that waits lets pass before it looks again at what has become of leases.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Claim tasks; waits for the first if there are none.
 #[utoipa::path(
@@ -95,8 +98,9 @@ async fn claimed(app: &Shared, poll: Arc<Poll>, max: usize, wait: Duration) -> R
     let instance = poll.instance;
     let polling = app.engine.poll(poll, max, wait);
     let tasks = app.wait_for(wait + Duration::from_secs(5), polling).await.transpose()?.unwrap_or_default();
-    if tasks.is_empty() {
-        // One that gets no work for another reason than that there is none hears of it.
+    // One that gets no work for another reason than that there is none hears of it. Most wait for work that there is none
+    // of, and cost no look into the store.
+    if tasks.is_empty() && !app.engine.knows_active(instance).await {
         let known = app.engine.worker(instance).await?;
         may_claim(instance, known.as_deref()).map_err(|it| Problem::from(&it))?;
     }
@@ -153,8 +157,10 @@ pub async fn heartbeat(
     super::batch::check(&app, "leases", it.leases.len())?;
     let wait = app.patience("wait_ms", it.wait_ms.map_or(0, |it| it.0))?;
     app.check_worker(&caller, id).await?;
-    let leases = Leases::of(&app, &caller, it.leases.into_iter().map(Into::into).collect()).await;
-    app.claims.confirm(id, leases.seen());
+    let fences: Vec<Fence> = it.leases.into_iter().map(Into::into).collect();
+    // Only what was handed to this worker here is confirmed by it; that waits for nothing.
+    app.claims.confirm(id, fences.iter().copied());
+    let leases = Leases::of(&app, &caller, fences).await;
     // Watched before anything is renewed, so that nothing falls between.
     let mut disturbed = (!wait.is_zero()).then(|| app.engine.watch_leases(id));
     let mode = match app.run(Heartbeat { instance: id }).await? {
@@ -168,14 +174,9 @@ pub async fn heartbeat(
         // again does so a few times a second.
         let asked_to_act = renewed.iter().any(|it| !matches!(it, Ok(renewal) if renewal.cancel.is_none()));
         let wait = if asked_to_act { wait.min(ACT_AGAIN) } else { wait };
-        news.extend(app.wait_for(wait, disturbed.recv()).await.flatten());
-        while let Ok(more) = disturbed.try_recv() {
-            news.push(more);
-        }
+        news = wait_for_news(&app, id, disturbed, wait).await;
         // What is known by now is told at once.
-        if leases.seen().any(|fence| news.contains(&fence.execution)) {
-            renewed = leases.renew(&app).await;
-        }
+        leases.look_again(&app, &news, &mut renewed).await;
     }
     let lease = |(fence, renewal): (&Fence, &Result<Renewal, Problem>)| {
         let until = renewal.as_ref().ok();
@@ -206,6 +207,38 @@ pub async fn heartbeat(
     ))
 }
 
+/// Waits for leases that a worker should look at. What it has ended itself, at another server, is no news to it.
+async fn wait_for_news(
+    app: &App,
+    instance: InstanceId,
+    disturbed: &mut UnboundedReceiver<ExecutionId>,
+    wait: Duration,
+) -> Vec<ExecutionId> {
+    let mut unlooked = Vec::new();
+    let news = app.wait_for(wait, async {
+        while let Some(first) = disturbed.recv().await {
+            unlooked.push(first);
+            while let Ok(more) = disturbed.try_recv() {
+                unlooked.push(more);
+            }
+            // What cannot be looked at may be news.
+            if let Ok(records) = app.engine.get_all(&unlooked).await {
+                unlooked.retain(|id| records.get(id).is_none_or(|it| it.concerns(instance)));
+            }
+            if !unlooked.is_empty() {
+                return;
+            }
+            // Thousands may end one after the other; they are looked at together.
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    });
+    news.await;
+    while let Ok(more) = disturbed.try_recv() {
+        unlooked.push(more);
+    }
+    unlooked
+}
+
 /// The leases that a worker speaks of, and those of them that its token does not see. One that is gone is told for itself:
 /// it must not cost the worker all others.
 struct Leases {
@@ -231,5 +264,20 @@ impl Leases {
             None => renewed.next().unwrap_or(Err(Failure::ShuttingDown)).map_err(problem),
         });
         each.collect()
+    }
+
+    /// Renews those that there is news about; what was said of the others stands.
+    async fn look_again(&self, app: &App, news: &[ExecutionId], renewed: &mut [Result<Renewal, Problem>]) {
+        let news: HashSet<&ExecutionId> = news.iter().collect();
+        let again =
+            |fence: &Fence| news.contains(&fence.execution) && !self.unseen.contains_key(&fence.execution);
+        let (places, fences): (Vec<usize>, Vec<Fence>) =
+            self.fences.iter().copied().enumerate().filter(|(_, fence)| again(fence)).unzip();
+        if fences.is_empty() {
+            return;
+        }
+        for (place, renewal) in places.into_iter().zip(app.engine.renew(fences).await) {
+            renewed[place] = renewal.map_err(problem);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ff_core::registry::Role;
 use ff_engine::{Engine, EngineConfig};
 use ff_server::Config;
 use serde_json::{Value, json};
@@ -113,4 +114,94 @@ async fn a_waiting_heartbeat_hears_of_a_cancel_at_once() {
     let beat = beat.good();
     assert_eq!(beat["disturbed"], json!([id]));
     assert_eq!(beat["leases"][0]["cancel"]["by"]["cause"], "enough");
+}
+
+#[tokio::test]
+async fn tasks_that_a_heartbeat_has_confirmed_come_again_as_long_as_its_answer_may_be_lost() {
+    let stand = Stand::new().await;
+    stand.submit(json!({ "kind": "a" })).await;
+    let worker = stand.worker().await;
+    let claim = async || stand.claim(&worker, json!({ "name": "tester", "poll": 1 })).await;
+    let tasks = claim().await;
+    assert_eq!(tasks.len(), 1);
+    let beat = json!({ "leases": [tasks[0]["lease"]] });
+    stand.post(&format!("/v1/workers/{worker}/heartbeat"), beat).await.good();
+    assert_eq!(claim().await, tasks);
+    stand.server.app().claims.of(worker.parse().unwrap()).let_go(1);
+    assert_eq!(claim().await.len(), 0, "whoever asks so late has them");
+}
+
+#[tokio::test]
+async fn a_claim_that_finds_no_work_costs_no_look_into_the_store() {
+    let stand = Stand::new().await;
+    let worker = stand.worker().await;
+    let claim =
+        async || stand.post(&format!("/v1/workers/{worker}/claim"), json!({ "name": "tester" })).await;
+    let loads = stand.store.faults().loads();
+    for _ in 0..3 {
+        assert_eq!(claim().await.good()["tasks"], json!([]));
+    }
+    assert_eq!(stand.store.faults().loads(), loads);
+    stand.post(&format!("/v1/workers/{worker}/drain"), json!({})).await.good();
+    assert_eq!(claim().await.problem(), (409, "worker_draining".into()));
+}
+
+#[tokio::test]
+async fn the_leases_of_one_who_is_limited_to_namespaces_are_checked_together() {
+    const TASKS: usize = 50;
+    let stand = Stand::guarded().await;
+    let bearer = |token: String| format!("Bearer {token}");
+    let all = bearer(stand.token(Role::Admin, &[]).await);
+    let ours = bearer(stand.token(Role::Worker, &["ours"]).await);
+    let send = async |path: &str, body: Value, bearer: &str| {
+        stand.send("POST", path, Some(body), &[("authorization", bearer)]).await.good()
+    };
+    for _ in 0..TASKS {
+        send("/v1/executions", json!({ "kind": "a", "namespace": "ours" }), &all).await;
+    }
+    let worker = send("/v1/workers", json!({ "name": "w" }), &ours).await["id"].as_str().unwrap().to_owned();
+    let claim = json!({ "name": "w", "max": TASKS, "wait_ms": 20_000 });
+    let claimed = send(&format!("/v1/workers/{worker}/claim"), claim, &ours).await;
+    let mut leases: Vec<Value> =
+        claimed["tasks"].as_array().unwrap().iter().map(|task| task["lease"].clone()).collect();
+    let theirs = send("/v1/executions", json!({ "kind": "a", "namespace": "theirs" }), &all).await;
+    leases.push(json!({ "execution": theirs["id"], "attempt": 1, "epoch": 1 }));
+    let loads = stand.store.faults().loads();
+    let beat = send(&format!("/v1/workers/{worker}/heartbeat"), json!({ "leases": leases }), &ours).await;
+    let loads = stand.store.faults().loads() - loads;
+    let told = beat["leases"].as_array().unwrap();
+    assert!(told[..TASKS].iter().all(|it| it["expires_at"].is_string()), "{beat}");
+    assert_eq!(told[TASKS]["problem"]["code"], "not_found");
+    assert!(loads < 10, "{loads} loads for {TASKS} leases");
+}
+
+#[tokio::test]
+async fn what_a_worker_ends_at_another_server_is_no_news_to_it() {
+    let here = Stand::new().await;
+    let engine = Engine::start(Arc::new(here.store.another()), EngineConfig::default()).await.unwrap();
+    let there = Stand::on(here.store.another(), engine, Config::default()).await;
+    for _ in 0..2 {
+        here.submit(json!({ "kind": "a" })).await;
+    }
+    let worker = here.worker().await;
+    let claim = json!({ "name": "tester", "poll": 1, "max": 2, "wait_ms": 20_000 });
+    let tasks = here.claim(&worker, claim).await;
+    let (ended, kept) = (&tasks[0], &tasks[1]);
+    let beat = json!({ "leases": [ended["lease"], kept["lease"]], "wait_ms": 20_000 });
+    let beat = async { here.post(&format!("/v1/workers/{worker}/heartbeat"), beat).await.good() };
+    let acts = async {
+        let app = here.server.app();
+        while app.live.long_polls.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let done = json!({ "tasks": [{ "lease": ended["lease"] }] });
+        there.post("/v1/tasks/complete", done).await.good();
+        // So that it is noticed here before anything else happens.
+        here.engine.nudge().await;
+        let cancel = format!("/v1/executions/{}/cancel", kept["lease"]["execution"].as_str().unwrap());
+        there.post(&cancel, json!({ "cause": "enough", "grace_ms": 60_000 })).await.good();
+    };
+    let (beat, ()) = tokio::join!(beat, acts);
+    assert_eq!(beat["disturbed"], json!([kept["lease"]["execution"]]));
+    assert_eq!(beat["leases"][1]["cancel"]["by"]["cause"], "enough");
 }

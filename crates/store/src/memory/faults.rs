@@ -5,6 +5,7 @@
 //! commit that was executed can lose its answer.
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ff_core::change::Changes;
@@ -44,6 +45,7 @@ struct Shared {
     plan: Mutex<Plan>,
     released: Notify,
     arrived: Notify,
+    loads: AtomicUsize,
 }
 
 /// A handle on the switches of one store; clones share them.
@@ -139,6 +141,11 @@ impl Faults {
         }
     }
 
+    /// How many loads there have been.
+    pub fn loads(&self) -> usize {
+        self.0.loads.load(Ordering::Relaxed)
+    }
+
     /// Turns every switch off and lets everything go on.
     pub fn clear(&self) {
         let waiting = self.plan().waiting;
@@ -168,6 +175,7 @@ impl Faults {
     }
 
     pub(super) fn check_load(&self) -> Result<(), StoreError> {
+        self.0.loads.fetch_add(1, Ordering::Relaxed);
         self.check()?;
         if take(&mut self.plan().failed_loads) { Err(unavailable("the load failed")) } else { Ok(()) }
     }

@@ -1,7 +1,7 @@
 //! A partition that others are busy with is not read again before something here needs it.
 
-use ff_core::Ms;
-use ff_core::commands::Poll;
+use ff_core::commands::{Poll, may_claim};
+use ff_core::{InstanceId, Ms};
 use ff_store::Status;
 
 use super::super::polls::Polls;
@@ -33,6 +33,11 @@ impl Runner {
 
     pub fn is_behind(&self) -> bool {
         !matches!(self.phase, Phase::Serving)
+    }
+
+    pub fn knows_active(&self, instance: InstanceId) -> bool {
+        let known = self.ws.worker(instance).map(|it| &**it);
+        !self.is_behind() && may_claim(instance, known).is_ok()
     }
 
     /// Whether something here cannot wait for the partition to be read.

@@ -299,16 +299,21 @@ fn is_decided(failure: &Failure) -> bool {
     matches!(failure, Failure::Rejected(_) | Failure::Refused { .. } | Failure::Internal(_))
 }
 
-/// The answer to a command: one that was lost may have been carried out.
+/// The answer to a command: if it was lost, or a gateway gave another in its place, the command may have been carried out.
 fn commanded(answer: Result<Answer, NoAnswer>) -> Result<Answer, Failure> {
-    answer.map_err(|none| match none {
-        NoAnswer::NotSent(problem) => Failure::Unavailable(problem),
-        NoAnswer::Lost(problem) => {
-            tracing::debug!(%problem, "the answer to a command was lost");
-            Failure::OutcomeUnknown
+    match answer {
+        Ok(answer) if problem::hides_the_outcome(&answer) => {
+            tracing::debug!(status = answer.status, "something else answered in place of the server");
+            Err(Failure::OutcomeUnknown)
         }
-        NoAnswer::Closed => Failure::ShuttingDown,
-    })
+        Ok(answer) => Ok(answer),
+        Err(NoAnswer::NotSent(problem)) => Err(Failure::Unavailable(problem)),
+        Err(NoAnswer::Lost(problem)) => {
+            tracing::debug!(%problem, "the answer to a command was lost");
+            Err(Failure::OutcomeUnknown)
+        }
+        Err(NoAnswer::Closed) => Err(Failure::ShuttingDown),
+    }
 }
 
 fn read<T: DeserializeOwned>(answer: Answer) -> Result<T, Failure> {

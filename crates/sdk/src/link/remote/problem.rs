@@ -27,6 +27,12 @@ pub(super) fn failure(answer: &Answer) -> Failure {
     }
 }
 
+/// Whether something between here and the server answers for it, without saying whether the server has got the request.
+/// Who asks to come back later, as with 425 and 429, has not passed it on.
+pub(super) fn hides_the_outcome(answer: &Answer) -> bool {
+    matches!(answer.status, 408 | 500..) && serde_json::from_slice::<Problem>(&answer.body).is_err()
+}
+
 /// The failure that a problem stands for.
 pub(super) fn of(problem: Problem) -> Failure {
     let facts = problem.rejection.unwrap_or_default();
@@ -98,6 +104,12 @@ mod tests {
     fn an_answer_that_is_no_problem_of_ours_is_told_apart() {
         let answer = |status, body: &'static str| failure(&Answer { status, body: body.into() });
         assert!(matches!(answer(502, "<html>"), Failure::Unavailable(_)));
+        let hides = |status, body: &'static str| hides_the_outcome(&Answer { status, body: body.into() });
+        assert!([408, 500, 502, 503, 504, 522].into_iter().all(|status| hides(status, "<html>")));
+        assert!([404, 413, 425, 429].into_iter().all(|status| !hides(status, "<html>")));
+        let ours =
+            r#"{"type":"urn:x","title":"","status":503,"detail":"","code":"unavailable","retryable":true}"#;
+        assert!(!hides(503, ours));
         assert_eq!(answer(413, "<html>").code(), "too_large");
         assert!(matches!(answer(404, "<html>"), Failure::Internal(text) if text.contains("<html>")));
     }

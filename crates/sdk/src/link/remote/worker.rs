@@ -31,15 +31,23 @@ const CONFIRM_TRIES: usize = 6;
 const CONFIRM_WITHIN: Duration = Duration::from_secs(1);
 /// How long a sign of life may take. A connection that is silent for longer is given up while there is time for another.
 const BEAT_WITHIN: Duration = Duration::from_secs(8);
-/// How many instances may be forgotten together; each has a few bytes.
-const POLLS_MAX: usize = 1_000;
 
 /// The newest claim of an instance.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Polled {
     number: u64,
     /// Whether its answer has come. If not, the same number is asked again, and what was claimed for it comes again.
     answered: bool,
+    /// What came when it was asked again, until it is known what of it is still held.
+    came: Option<Arc<Vec<Task>>>,
+}
+
+/// How a claim is asked.
+struct Ask {
+    number: u64,
+    /// Whether it was asked before.
+    again: bool,
+    came: Option<Arc<Vec<Task>>>,
 }
 
 impl Remote {
@@ -47,24 +55,29 @@ impl Remote {
         self.polls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number under which an instance claims next, and whether it did so before.
-    fn next_poll(&self, instance: InstanceId) -> (u64, bool) {
+    fn next_poll(&self, instance: InstanceId) -> Ask {
         let mut polls = self.polls();
-        if polls.len() > POLLS_MAX {
-            polls.retain(|it, _| *it == instance);
-        }
-        let polled = polls.entry(instance).or_insert(Polled { number: 0, answered: true });
+        let polled = polls.entry(instance).or_insert(Polled { number: 0, answered: true, came: None });
         let again = !polled.answered;
         if !again {
-            *polled = Polled { number: polled.number + 1, answered: false };
+            *polled = Polled { number: polled.number + 1, answered: false, came: None };
         }
-        (polled.number, again)
+        Ask { number: polled.number, again, came: polled.came.clone() }
+    }
+
+    /// Forgets the claims of an instance that claims no more; returns what it has been given and does not know of.
+    pub fn forget_claims(&self, instance: InstanceId) -> Vec<Fence> {
+        let came = self.polls().remove(&instance).and_then(|it| it.came).unwrap_or_default();
+        came.iter().map(|task| task.execution.fence()).collect()
     }
 
     /// Safe to drop: what was claimed for it comes with the next question, or goes to others.
     pub async fn poll(&self, poll: Arc<Poll>, max: usize, wait: Duration) -> Result<Vec<Task>, Failure> {
         let instance = poll.instance;
-        let (number, again) = self.next_poll(instance);
+        let Ask { number, again, came } = self.next_poll(instance);
+        if let Some(tasks) = came {
+            return self.still_held(instance, &tasks).await;
+        }
         let claiming = Claiming {
             max: Some(u32::try_from(max.clamp(1, 1_000)).unwrap_or(1)),
             wait_ms: Some(Span(crate::time::ms(wait))),
@@ -82,9 +95,15 @@ impl Remote {
                 return Err(failure);
             }
         };
-        let tasks = if again && !tasks.is_empty() { self.still_held(instance, tasks).await? } else { tasks };
+        if again && !tasks.is_empty() {
+            let tasks = Arc::new(tasks);
+            if let Some(polled) = self.polls().get_mut(&instance) {
+                polled.came = Some(tasks.clone());
+            }
+            return self.still_held(instance, &tasks).await;
+        }
         self.answered(instance);
-        if !again && !tasks.is_empty() {
+        if !tasks.is_empty() {
             self.confirm_soon(instance, number, &tasks);
         }
         Ok(tasks)
@@ -93,7 +112,7 @@ impl Remote {
     /// The next claim has another number, which confirms this one.
     fn answered(&self, instance: InstanceId) {
         if let Some(polled) = self.polls().get_mut(&instance) {
-            polled.answered = true;
+            (polled.answered, polled.came) = (true, None);
         }
     }
 
@@ -106,8 +125,8 @@ impl Remote {
         let confirming = async move {
             tokio::time::sleep(CONFIRM_AFTER).await;
             for _ in 0..CONFIRM_TRIES {
-                let newest = polls.lock().unwrap_or_else(PoisonError::into_inner).get(&instance).copied();
-                if newest.is_none_or(|it| it.number != number) {
+                let newest = |polls: &FxHashMap<_, Polled>| polls.get(&instance).map(|it| it.number);
+                if newest(&polls.lock().unwrap_or_else(PoisonError::into_inner)) != Some(number) {
                     return;
                 }
                 let Ok(call) = post(heartbeat_of(instance), &beating) else { return };
@@ -124,17 +143,19 @@ impl Remote {
     }
 
     /// What was claimed for a question that was asked twice may be older than its answer; its leases count from now. If
-    /// that cannot be found out, the same question is asked once more.
-    async fn still_held(&self, instance: InstanceId, tasks: Vec<Task>) -> Result<Vec<Task>, Failure> {
+    /// that cannot be found out, it is asked once more: the server may count the tasks as confirmed by now, and does not
+    /// give them again.
+    async fn still_held(&self, instance: InstanceId, tasks: &[Task]) -> Result<Vec<Task>, Failure> {
         let fences = tasks.iter().map(|task| task.execution.fence()).collect();
         let mut held = Vec::with_capacity(tasks.len());
-        for (task, renewal) in tasks.into_iter().zip(self.renew(instance, fences, BEAT_WITHIN).await) {
+        for (task, renewal) in tasks.iter().zip(self.renew(instance, fences, BEAT_WITHIN).await) {
             match renewal {
-                Ok(_) => held.push(task),
+                Ok(_) => held.push(task.clone()),
                 Err(Failure::Rejected(_)) => {}
                 Err(failure) => return Err(failure),
             }
         }
+        self.answered(instance);
         Ok(held)
     }
 
