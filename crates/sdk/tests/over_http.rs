@@ -4,6 +4,7 @@
 
 mod background;
 
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -15,9 +16,11 @@ use std::time::Duration;
 use background::start;
 use ff_scratch::Proxy;
 use flowfabric::{
-    Context, EventFilter, Fabric, Family, Filter, LaneSettings, Options, Output, PublicState, Start,
-    Submission, Worker, connect, connect_with,
+    Context, EventFilter, ExecutionId, Fabric, Family, Filter, LaneSettings, Options, Output, PublicState,
+    Run, Start, Submission, Worker, connect, connect_with,
 };
+use tokio::net::TcpSocket;
+use tokio::sync::Semaphore;
 
 /// A fabric in this process and the address of a server on it, which ends with the test.
 async fn served(config: ff_server::Config) -> (Fabric, ff_server::Running) {
@@ -54,7 +57,10 @@ fn answers(document: &'static str) -> SocketAddr {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_named_and_the_token_is_not() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Nobody listens there, and nobody else can while the socket has it.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let free = socket.local_addr().unwrap();
     let options = Options::new().token("ff_secret").retry_for(Duration::ZERO);
     assert!(!format!("{options:?}").contains("ff_secret"));
     let error = connect_with(&format!("http://{free}"), options).await.unwrap_err();
@@ -158,12 +164,15 @@ async fn an_answer_that_breaks_off_is_asked_for_again_and_nothing_is_made_twice(
 
 #[tokio::test]
 async fn a_wait_outlives_a_server_that_is_away_for_a_moment() {
-    let (local, remote, proxy, _server) = through_a_proxy().await;
+    let (local, remote, proxy, server) = through_a_proxy().await;
     let run = remote.submit("charge", &1).await.unwrap();
     let waiting = {
         let run = run.clone();
         tokio::spawn(async move { run.wait().await.map(|ended| ended.execution.public_state()) })
     };
+    while server.app().live.long_polls.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
     proxy.refuse_new();
     proxy.cut();
     local.cancel(run.id()).await.unwrap();
@@ -218,32 +227,48 @@ async fn a_worker_whose_connections_break_loses_nothing_and_ends_nothing_twice()
     };
     let worker = start(worker);
     let work = (0..COUNT).map(|n| Submission::new("double", &n)).collect();
-    let runs = local.submit_many(work).await;
-    for (n, run) in runs.into_iter().enumerate() {
-        assert_eq!(run.unwrap().result::<usize>().await, Ok(n * 2));
+    let runs: Vec<Run> = local.submit_many(work).await.into_iter().map(Result::unwrap).collect();
+    for (n, run) in runs.iter().enumerate() {
+        assert_eq!(run.result::<usize>().await, Ok(n * 2));
     }
     proxy.heal();
     let completed = Filter { states: vec![PublicState::Completed], ..Filter::default() };
     assert_eq!(local.count(&completed).await.unwrap().count, COUNT as u64);
     worker.stop().await;
+    let once: BTreeMap<ExecutionId, usize> = runs.iter().map(|run| (run.id(), 1)).collect();
+    assert_eq!(endings(&local).await, once);
+}
+
+/// How often each execution has ended, by the event log up to now.
+async fn endings(fabric: &Fabric) -> BTreeMap<ExecutionId, usize> {
+    let mut events = fabric.events(EventFilter::default(), Start::Beginning).await.unwrap();
+    let last = fabric.submit("last", &()).await.unwrap().id();
+    let mut endings = BTreeMap::new();
+    loop {
+        let event = events.next().await.unwrap().event;
+        match event.execution {
+            Some(id) if id == last => return endings,
+            Some(id) if event.fact.ends() => *endings.entry(id).or_default() += 1,
+            _ => {}
+        }
+    }
 }
 
 #[tokio::test]
 async fn events_over_a_connection_that_breaks_come_exactly_once() {
     let (local, remote, proxy, _server) = through_a_proxy().await;
     let mut events = remote.events(EventFilter::default(), Start::Now).await.unwrap();
-    let mut submitted = Vec::new();
+    // Each connection breaks before the next event happens: nothing that is still to come was read ahead.
     for n in 0..30 {
-        submitted.push(local.submit("charge", &n).await.unwrap().id());
-    }
-    let mut seen = Vec::new();
-    for n in 0..30 {
-        seen.push(events.next().await.unwrap().event.execution.unwrap());
-        if n % 7 == 0 {
-            proxy.cut();
+        // Every other time it happens while there is no connection.
+        if n % 2 == 1 {
+            proxy.refuse_new();
         }
+        proxy.cut();
+        let submitted = local.submit("charge", &n).await.unwrap().id();
+        proxy.heal();
+        assert_eq!(events.next().await.unwrap().event.execution, Some(submitted));
     }
-    assert_eq!(seen, submitted);
     let cursor = events.cursor().clone();
     let last = local.submit("charge", &30).await.unwrap().id();
     let mut again = remote.events(EventFilter::default(), Start::After(cursor)).await.unwrap();
@@ -253,25 +278,47 @@ async fn events_over_a_connection_that_breaks_come_exactly_once() {
 #[tokio::test]
 async fn output_over_a_connection_that_breaks_comes_exactly_once() {
     let (local, remote, proxy, _server) = through_a_proxy().await;
-    let worker = start(Worker::new(&local).on("count", |ctx: Context, count: u32| async move {
-        for n in 0..count {
-            ctx.emit_json("number", &n).await?;
-        }
-        Ok(())
-    }));
-    let run = remote.submit("count", &50).await.unwrap();
-    let mut tail = run.tail(None).await.unwrap();
-    let mut numbers = Vec::new();
-    while let Some(output) = tail.next().await.unwrap() {
-        if let Output::Frame(frame) = output {
-            numbers.push(serde_json::from_slice::<u32>(&frame.bytes).unwrap());
-            if numbers.len() % 11 == 0 {
-                proxy.cut();
+    let turns = Arc::new(Semaphore::new(0));
+    let taken = turns.clone();
+    let worker = start(Worker::new(&local).on("count", move |ctx: Context, count: u32| {
+        let turns = taken.clone();
+        async move {
+            for n in 0..count {
+                turns.acquire().await.unwrap().forget();
+                ctx.emit_json("number", &n).await?;
             }
+            Ok(())
         }
+    }));
+    let run = remote.submit("count", &20).await.unwrap();
+    let here = local.run(run.id());
+    let (mut tail, mut tail_here) = (run.tail(None).await.unwrap(), here.tail(None).await.unwrap());
+    // Each connection breaks before the next frame is made: nothing that is still to come was read ahead.
+    for n in 0..20 {
+        // Every other time it is made while there is no connection.
+        if n % 2 == 1 {
+            proxy.refuse_new();
+        }
+        proxy.cut();
+        turns.add_permits(1);
+        assert_eq!(number(tail_here.next().await.unwrap()), Some(n));
+        proxy.heal();
+        assert_eq!(number(tail.next().await.unwrap()), Some(n));
     }
-    assert_eq!(numbers, (0..50).collect::<Vec<_>>());
+    let mut left = Vec::new();
+    while let Some(output) = tail.next().await.unwrap() {
+        left.push(number(Some(output)));
+    }
+    assert_eq!(left, [None, None], "its attempt has ended, and so has the execution");
     worker.stop().await;
+}
+
+/// The number that a frame carries.
+fn number(output: Option<Output>) -> Option<u32> {
+    match output {
+        Some(Output::Frame(frame)) => Some(serde_json::from_slice(&frame.bytes).unwrap()),
+        _ => None,
+    }
 }
 
 /// Passes connections on to a server, and counts them.

@@ -20,6 +20,8 @@ pub struct Client {
 pub struct Answer {
     pub status: u16,
     pub body: Value,
+    /// How many bytes the request and the answer have, heads included.
+    pub lengths: (u64, u64),
 }
 
 impl Answer {
@@ -35,7 +37,15 @@ impl Client {
     }
 
     pub fn post(&mut self, path: &str, body: &Value) -> io::Result<Answer> {
-        let answer = self.exchange(path, &body.to_string());
+        self.send("POST", path, &body.to_string())
+    }
+
+    pub fn get(&mut self, path: &str) -> io::Result<Answer> {
+        self.send("GET", path, "")
+    }
+
+    fn send(&mut self, method: &str, path: &str, body: &str) -> io::Result<Answer> {
+        let answer = self.exchange(method, path, body);
         if answer.is_err() {
             // What comes next on this connection belongs to nobody knows which request.
             self.stream = None;
@@ -43,7 +53,7 @@ impl Client {
         answer
     }
 
-    fn exchange(&mut self, path: &str, body: &str) -> io::Result<Answer> {
+    fn exchange(&mut self, method: &str, path: &str, body: &str) -> io::Result<Answer> {
         let stream = match &mut self.stream {
             Some(stream) => stream,
             None => {
@@ -55,15 +65,21 @@ impl Client {
         };
         let length = body.len();
         let request = format!(
-            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
              Content-Length: {length}\r\n\r\n{body}"
         );
         stream.get_mut().write_all(request.as_bytes())?;
-        let status = line(stream)?.split(' ').nth(1).and_then(|it| it.parse().ok());
+        let mut told = 0;
+        let mut line = || {
+            let line = line(stream)?;
+            told += line.len() as u64 + 2;
+            io::Result::Ok(line)
+        };
+        let status = line()?.split(' ').nth(1).and_then(|it| it.parse().ok());
         let status = status.ok_or(io::ErrorKind::InvalidData)?;
         let mut length = 0;
         loop {
-            let header = line(stream)?.to_ascii_lowercase();
+            let header = line()?.to_ascii_lowercase();
             match header.split_once(':') {
                 None => break,
                 Some(("content-length", value)) => {
@@ -77,8 +93,9 @@ impl Client {
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body)?;
+        let lengths = (request.len() as u64, told + length as u64);
         let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body)? };
-        Ok(Answer { status, body })
+        Ok(Answer { status, body, lengths })
     }
 }
 

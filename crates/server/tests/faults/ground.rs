@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ff_api::submit::Submission;
-use ff_core::{ExecutionId, Reply};
+use ff_core::{ExecutionId, InstanceId, Reply};
 use ff_engine::{Engine, EngineConfig};
 use ff_server::{Config, Running};
 use ff_store_sqlite::{Options, SqliteStore};
@@ -18,10 +18,8 @@ use tokio::task::JoinHandle;
 use crate::truth::{Truth, wait_for_all};
 use crate::worker::KIND;
 
-/// Short, so that a paused worker loses what it holds.
-const LEASE_MS: i64 = 1_000;
-
 pub struct Ground {
+    lease_ms: i64,
     runtime: Runtime,
     engine: Engine,
     server: Running,
@@ -29,9 +27,10 @@ pub struct Ground {
 }
 
 impl Ground {
-    pub fn new() -> Ground {
+    /// A server on so many partitions, to which work is submitted that is leased for so long.
+    pub fn new(partitions: u16, lease_ms: i64) -> Ground {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options { partitions: Some(3), ..Options::default() };
+        let options = Options { partitions: Some(partitions), ..Options::default() };
         let store = SqliteStore::open(folder.path().join("store.db"), options).unwrap();
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (engine, server) = runtime.block_on(async {
@@ -40,7 +39,7 @@ impl Ground {
             let config = Config { address, ..Config::default() };
             (engine.clone(), ff_server::start(engine, config).await.unwrap())
         });
-        Ground { runtime, engine, server, _folder: folder }
+        Ground { lease_ms, runtime, engine, server, _folder: folder }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -56,7 +55,7 @@ impl Ground {
     async fn create(&self) -> ExecutionId {
         // However often its worker is killed or paused, that is not the work's fault.
         let backoff = json!({ "initial_ms": 1, "max_ms": 1 });
-        let policy = json!({ "lease_ms": LEASE_MS, "losses_max": 1_000, "backoff": backoff });
+        let policy = json!({ "lease_ms": self.lease_ms, "losses_max": 1_000, "backoff": backoff });
         let document = json!({ "kind": KIND, "policy": policy });
         let submission: Submission = serde_json::from_value(document).unwrap();
         let (now, _) = self.engine.store().status().await.unwrap();
@@ -68,6 +67,17 @@ impl Ground {
             Reply::Created { execution, .. } => execution,
             reply => panic!("{reply:?}"),
         }
+    }
+
+    pub fn new_instance_id(&self) -> InstanceId {
+        let (now, _) = self.runtime.block_on(self.engine.store().status()).unwrap();
+        self.engine.new_instance_id(now)
+    }
+
+    /// All workers that the store knows.
+    pub fn workers(&self) -> Vec<InstanceId> {
+        let (_, workers) = self.runtime.block_on(self.engine.lanes_and_workers()).unwrap();
+        workers.iter().map(|it| it.instance).collect()
     }
 
     /// Waits until these have ended, while something else is done.

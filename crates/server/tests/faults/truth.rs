@@ -22,6 +22,8 @@ pub struct Truth {
     completed: BTreeMap<ExecutionId, Completion>,
     /// Completions that came too late, by the epoch they spoke for.
     refused: Vec<(ExecutionId, u64)>,
+    /// How many of them came while another held the lease: only the epoch tells the two apart.
+    overtaken: usize,
     /// How often there was no whole answer.
     troubles: usize,
 }
@@ -29,8 +31,12 @@ pub struct Truth {
 impl fmt::Display for Truth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (submitted, completed) = (self.submitted.len(), self.completed.len());
-        let (refused, troubles) = (self.refused.len(), self.troubles);
-        write!(f, "{submitted} submitted, {completed} completed, {refused} refused, {troubles} troubles")
+        let (refused, overtaken) = (self.refused.len(), self.overtaken);
+        write!(
+            f,
+            "{submitted} submitted, {completed} completed, {refused} refused ({overtaken} overtaken), {} troubles",
+            self.troubles
+        )
     }
 }
 
@@ -47,9 +53,13 @@ impl Truth {
         self.completed.len()
     }
 
-    /// Whether faults have shown: answers lost, and leases that somebody came back to too late.
+    pub fn overtaken(&self) -> usize {
+        self.overtaken
+    }
+
+    /// Whether faults have shown: answers lost, and leases that somebody came back to when another had them.
     pub fn has_seen_faults(&self) -> bool {
-        self.troubles > 0 && !self.refused.is_empty()
+        self.troubles > 0 && self.overtaken > 0
     }
 
     /// Takes in a line of a worker; lines without the mark are the test runner's.
@@ -64,12 +74,17 @@ impl Truth {
                 let first = self.completed.entry(id).or_insert_with(|| completion.clone());
                 assert_eq!(*first, completion, "{id} was completed twice");
             }
-            ["refused", id, epoch, _, code] => {
+            ["refused", id, epoch, _, code, state] => {
                 // What was not confirmed in time was given back, which is an ending, too.
                 assert!(["lease_lost", "already_ended"].contains(code), "{line}");
+                // A line that a kill has cut off in its last word says the rest all the same.
                 self.refused.push((id.parse().unwrap(), epoch.parse().unwrap()));
+                self.overtaken += usize::from(*state == "active");
             }
-            ["trouble", ..] => self.troubles += 1,
+            ["trouble", what] => {
+                assert_ne!(*what, "internal", "{line}");
+                self.troubles += 1;
+            }
             ["odd", ..] => panic!("{line}"),
             _ => {}
         }

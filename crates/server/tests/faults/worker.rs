@@ -1,6 +1,7 @@
 //! A remote worker that tells what it was answered: claims, keeps what it has for a while, completes.
 
 use std::collections::VecDeque;
+use std::io;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ pub fn play() {
     loop {
         let registered = teller.ask("/v1/workers", &json!({ "name": NAME, "ttl_ms": 5_000 }));
         let Some(id) = registered.body["id"].as_str().map(str::to_owned) else {
-            panic!("@ odd registration {registered:?}");
+            odd("registration", &registered);
         };
         teller.work(&id);
     }
@@ -36,10 +37,14 @@ struct Teller {
 }
 
 impl Teller {
-    /// Asks until there is a whole answer that is final: every call may be sent again.
     fn ask(&mut self, path: &str, body: &Value) -> Answer {
+        self.insist(|client| client.post(path, body))
+    }
+
+    /// Asks until there is a whole answer that is final: every call may be sent again.
+    fn insist(&mut self, call: impl Fn(&mut Client) -> io::Result<Answer>) -> Answer {
         loop {
-            match self.client.post(path, body) {
+            match call(&mut self.client) {
                 Ok(answer) if answer.status < 500 && answer.status != 429 => return answer,
                 Ok(answer) => println!("@ trouble {}", answer.code().unwrap_or("none")),
                 Err(error) => println!("@ trouble {:?}", error.kind()),
@@ -55,7 +60,7 @@ impl Teller {
             match claimed.code() {
                 None => {}
                 Some("worker_unknown" | "worker_dead") => return,
-                Some(_) => panic!("@ odd claim {claimed:?}"),
+                Some(_) => odd("claim", &claimed),
             }
             let leases = |it: &Value| it.as_array().cloned().unwrap_or_default();
             let leases: Vec<Value> =
@@ -93,15 +98,34 @@ impl Teller {
             leases.iter().map(|lease| json!({ "lease": lease, "result": mark(lease) })).collect();
         let answer = self.ask("/v1/tasks/complete", &json!({ "tasks": tasks }));
         let told = answer.body["outcomes"].as_array().cloned().unwrap_or_default();
-        assert_eq!(told.len(), leases.len(), "@ odd completion {answer:?}");
+        if told.len() != leases.len() {
+            odd("completion", &answer);
+        }
         for (lease, told) in leases.iter().zip(told) {
             let (id, epoch, mark) = (text(&lease["execution"]), &lease["epoch"], mark(lease));
-            match told["problem"]["code"].as_str() {
-                None => println!("@ completed {id} {epoch} {mark}"),
-                Some(code) => println!("@ refused {id} {epoch} {mark} {code}"),
+            match (told["problem"]["code"].as_str(), told["answer"]["outcome"].as_str()) {
+                (Some(code), _) => println!("@ refused {id} {epoch} {mark} {code} {}", self.state(id)),
+                (None, Some("completed")) => println!("@ completed {id} {epoch} {mark}"),
+                _ => odd("completion", &answer),
             }
         }
     }
+
+    /// The state of an execution now.
+    fn state(&mut self, id: &str) -> String {
+        let path = format!("/v1/executions/{id}");
+        let found = self.insist(|client| client.get(&path));
+        match found.body["state"].as_str() {
+            Some(state) => state.to_owned(),
+            None => odd("execution", &found),
+        }
+    }
+}
+
+/// Ends, with a word to the parent: nobody hears what a child panics with.
+fn odd(what: &str, answer: &Answer) -> ! {
+    println!("@ odd {what} {answer:?}");
+    panic!("odd {what}: {answer:?}");
 }
 
 fn text(value: &Value) -> &str {

@@ -29,31 +29,44 @@ async fn an_option_or_a_key_that_a_route_does_not_take_is_refused_and_named() {
 #[tokio::test]
 async fn a_worker_gets_what_was_stored_and_not_what_was_refused() {
     let stand = Stand::new().await;
-    let given = json!({ "kind": "pay", "input": { "to": "alice" } });
-    let made = stand.send("POST", "/v1/executions", Some(given), &[]).await.good();
-    let id = made["id"].as_str().unwrap();
-    let other = json!({ "kind": "pay", "id": id, "input": { "to": "mallory" } });
-    let claim = async |number: u64| {
-        let worker = stand.send("POST", "/v1/workers", Some(json!({ "name": "w" })), &[]).await.good();
-        let path = format!("/v1/workers/{}/claim", worker["id"].as_str().unwrap());
-        let asked = json!({ "kinds": ["pay"], "poll": number, "wait_ms": "10s" });
-        stand.send("POST", &path, Some(asked), &[]).await.good()["tasks"][0].clone()
+    let given = json!({ "to": "alice" });
+    let id = stand.submit(json!({ "kind": "pay", "input": given })).await;
+    let worker = stand.worker().await;
+    let claim = async || {
+        let asked = json!({ "name": "tester", "kinds": ["pay"], "max": 10, "wait_ms": 20_000 });
+        let mut tasks = stand.claim(&worker, asked).await;
+        assert_eq!(tasks.len(), 1, "{tasks:?}");
+        tasks.remove(0)
     };
-    let refuse = async || {
-        let one = stand.send("POST", "/v1/executions", Some(other.clone()), &[]).await;
-        assert_eq!(one.problem().1, "idempotency_mismatch");
-        let many = json!({ "executions": [other] });
-        let many = stand.send("POST", "/v1/executions", Some(many), &[]).await.good();
+    let other = json!({ "kind": "pay", "id": id, "input": { "to": "mallory" } });
+    let alone = async || {
+        let one = stand.post("/v1/executions", other.clone()).await;
+        assert_eq!(one.problem(), (409, "idempotency_mismatch".to_owned()));
+    };
+    let among_many = async || {
+        let many = stand.post("/v1/executions", json!({ "executions": [other] })).await.good();
         assert_eq!(many["outcomes"][0]["problem"]["code"], "idempotency_mismatch", "{many}");
     };
-    refuse().await;
-    let task = claim(1).await;
-    assert_eq!(task["input"], json!({ "to": "alice" }), "{task}");
-    // While it runs, too: whoever gets it next gets the same.
-    refuse().await;
-    let release = json!({ "tasks": [{ "lease": task["lease"] }] });
-    stand.send("POST", "/v1/tasks/release", Some(release), &[]).await.good();
-    assert_eq!(claim(1).await["input"], json!({ "to": "alice" }));
+    // What waits is asked for again in each way, and so is what runs: whoever gets it next gets the same.
+    for turn in 0..4 {
+        if turn % 2 == 0 {
+            alone().await;
+        } else {
+            among_many().await;
+        }
+        let task = claim().await;
+        assert_eq!((&task["lease"]["execution"], &task["input"]), (&json!(id), &given), "turn {turn}");
+        if turn < 2 {
+            among_many().await;
+        } else {
+            alone().await;
+        }
+        let release = json!({ "tasks": [{ "lease": task["lease"] }] });
+        let released = stand.post("/v1/tasks/release", release).await.good();
+        assert_eq!(released["outcomes"][0]["problem"], json!(null), "{released}");
+    }
+    assert_eq!(claim().await["input"], given);
+    assert_eq!(stand.get(&format!("/v1/executions/{id}/input")).await.good()["input"], given);
 }
 
 #[tokio::test]

@@ -126,3 +126,31 @@ async fn a_page_of_events_looks_at_so_many_and_says_where_to_go_on() {
     assert_ne!(cursors[0], cursors[1], "a page read on where the one before had stopped");
     assert_eq!(cursors[1], cursors[2], "there is no more");
 }
+
+#[tokio::test]
+async fn a_page_of_records_looks_at_so_many_whatever_is_asked_and_says_where_to_go_on() {
+    /// The most that one page looks at.
+    const LOOKS_MAX: usize = 10_000;
+    let stand = Stand::new().await;
+    // Its id is of a time long before all others.
+    let sought = json!({ "kind": "sought", "id": "0197f3a2-6f3e-7c41-9b1d-0242ac120002" });
+    let sought = stand.submit(sought).await;
+    for _ in 0..LOOKS_MAX / 1_000 {
+        let many: Vec<_> = (0..1_000).map(|_| json!({ "kind": "a" })).collect();
+        stand.post("/v1/executions", json!({ "executions": many })).await.good();
+    }
+    let page = async |query: String| {
+        let page = stand.get(&format!("/v1/executions?kind=sought&{query}")).await.good();
+        let found = page["executions"].as_array().unwrap().iter().map(|it| it["id"].clone());
+        (found.collect::<Vec<_>>(), page["next_cursor"].as_str().map(str::to_owned))
+    };
+    // The one that is sought is the oldest, right behind all that a page may look at.
+    for scan in ["scan=1000000", "limit=1"] {
+        let (found, next) = page(scan.to_owned()).await;
+        assert_eq!(found, [json!(null); 0], "{scan}");
+        let (found, _) = page(format!("{scan}&cursor={}", next.expect("where to go on"))).await;
+        assert_eq!(found, [json!(sought)], "{scan}");
+    }
+    let (found, next) = page("scan=3".to_owned()).await;
+    assert_eq!((found, next.is_some()), (vec![], true));
+}

@@ -105,52 +105,54 @@ async fn one_that_is_stopped_says_by_whom() {
 
 #[tokio::test]
 async fn a_token_of_some_namespaces_reaches_no_others_and_sees_no_others() {
-    let stand = Stand::guarded().await;
-    let [admin, ours, two] = [
-        stand.token(Role::Admin, &[]).await,
-        stand.token(Role::Operator, &["ours"]).await,
-        stand.token(Role::Operator, &["ours", "more"]).await,
-    ]
-    .map(|secret| format!("Bearer {secret}"));
-    let send = async |bearer: &str, method: &str, path: &str, body: Option<Value>| {
-        stand.send(method, path, body, &[("authorization", bearer)]).await
-    };
-    let mut ids = Vec::new();
-    for namespace in ["ours", "theirs"] {
-        let submit = json!({ "kind": "a", "namespace": namespace });
-        let made = send(&admin, "POST", "/v1/executions", Some(submit)).await.good();
-        ids.push(made["id"].as_str().unwrap().to_owned());
+    for role in [Role::Operator, Role::Admin] {
+        let stand = Stand::guarded().await;
+        let [admin, ours, two] = [
+            stand.token(Role::Admin, &[]).await,
+            stand.token(role, &["ours"]).await,
+            stand.token(role, &["ours", "more"]).await,
+        ]
+        .map(|secret| format!("Bearer {secret}"));
+        let send = async |bearer: &str, method: &str, path: &str, body: Option<Value>| {
+            stand.send(method, path, body, &[("authorization", bearer)]).await
+        };
+        let mut ids = Vec::new();
+        for namespace in ["ours", "theirs"] {
+            let submit = json!({ "kind": "a", "namespace": namespace });
+            let made = send(&admin, "POST", "/v1/executions", Some(submit)).await.good();
+            ids.push(made["id"].as_str().unwrap().to_owned());
+        }
+        let state = async |id: &str| {
+            send(&admin, "GET", &format!("/v1/executions/{id}"), None).await.good()["state"].clone()
+        };
+        // By their ids what is theirs is not there.
+        let begun = send(&ours, "POST", "/v1/bulk/cancel", Some(json!({ "ids": ids }))).await.good();
+        let path = format!("/v1/bulk/{}", begun["id"].as_str().unwrap());
+        let done = send(&ours, "GET", &format!("{path}?wait=30s"), None).await.good();
+        assert_eq!((&done["done"], &done["skipped"]), (&1.into(), &json!({ "not_found": 1 })));
+        assert_eq!((state(&ids[0]).await, state(&ids[1]).await), ("cancelled".into(), "waiting".into()));
+        // By a filter only what is ours is meant.
+        let begun = send(&ours, "POST", "/v1/bulk/replay", Some(json!({ "filter": {} }))).await.good();
+        assert_eq!(begun["namespaces"], json!(["ours"]));
+        let theirs = json!({ "filter": { "namespace": "theirs" } });
+        assert_eq!(
+            send(&ours, "POST", "/v1/bulk/cancel", Some(theirs)).await.problem(),
+            (403, "forbidden".into())
+        );
+        let unsaid = send(&two, "POST", "/v1/bulk/cancel", Some(json!({ "filter": {} }))).await;
+        assert_eq!(unsaid.problem(), (400, "invalid".into()));
+        // One that reaches further is neither seen nor stopped, nor told apart from none.
+        let wide = json!({ "filter": {}, "id": "wide", "rate": 1, "dry_run": false });
+        send(&admin, "POST", "/v1/bulk/priority", Some(json!({ "filter": {}, "id": "wide", "priority": 3 })))
+            .await
+            .good();
+        for (method, path) in [("GET", "/v1/bulk/wide"), ("POST", "/v1/bulk/wide/stop")] {
+            let body = (method == "POST").then(|| json!({}));
+            assert_eq!(send(&ours, method, path, body).await.problem(), (404, "not_found".into()));
+        }
+        let taken = send(&ours, "POST", "/v1/bulk/replay", Some(wide)).await;
+        assert_eq!(taken.problem(), (409, "id_used".into()));
+        let seen = send(&two, "GET", "/v1/bulk", None).await.good();
+        assert_eq!(seen["bulks"].as_array().unwrap().len(), 2);
     }
-    let state = async |id: &str| {
-        send(&admin, "GET", &format!("/v1/executions/{id}"), None).await.good()["state"].clone()
-    };
-    // By their ids what is theirs is not there.
-    let begun = send(&ours, "POST", "/v1/bulk/cancel", Some(json!({ "ids": ids }))).await.good();
-    let path = format!("/v1/bulk/{}", begun["id"].as_str().unwrap());
-    let done = send(&ours, "GET", &format!("{path}?wait=30s"), None).await.good();
-    assert_eq!((&done["done"], &done["skipped"]), (&1.into(), &json!({ "not_found": 1 })));
-    assert_eq!((state(&ids[0]).await, state(&ids[1]).await), ("cancelled".into(), "waiting".into()));
-    // By a filter only what is ours is meant.
-    let begun = send(&ours, "POST", "/v1/bulk/replay", Some(json!({ "filter": {} }))).await.good();
-    assert_eq!(begun["namespaces"], json!(["ours"]));
-    let theirs = json!({ "filter": { "namespace": "theirs" } });
-    assert_eq!(
-        send(&ours, "POST", "/v1/bulk/cancel", Some(theirs)).await.problem(),
-        (403, "forbidden".into())
-    );
-    let unsaid = send(&two, "POST", "/v1/bulk/cancel", Some(json!({ "filter": {} }))).await;
-    assert_eq!(unsaid.problem(), (400, "invalid".into()));
-    // One that reaches further is neither seen nor stopped, nor told apart from none.
-    let wide = json!({ "filter": {}, "id": "wide", "rate": 1, "dry_run": false });
-    send(&admin, "POST", "/v1/bulk/priority", Some(json!({ "filter": {}, "id": "wide", "priority": 3 })))
-        .await
-        .good();
-    for (method, path) in [("GET", "/v1/bulk/wide"), ("POST", "/v1/bulk/wide/stop")] {
-        let body = (method == "POST").then(|| json!({}));
-        assert_eq!(send(&ours, method, path, body).await.problem(), (404, "not_found".into()));
-    }
-    let taken = send(&ours, "POST", "/v1/bulk/replay", Some(wide)).await;
-    assert_eq!(taken.problem(), (409, "id_used".into()));
-    let seen = send(&two, "GET", "/v1/bulk", None).await.good();
-    assert_eq!(seen["bulks"].as_array().unwrap().len(), 2);
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use ff_core::registry::Role;
 use ff_server::Config;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -139,8 +140,8 @@ async fn many_idle_polls_and_readers_end_with_the_server() {
 async fn who_asks_too_much_is_told_to_slow_down_whatever_tokens_it_makes_up() {
     let stand =
         Stand::with(Config { requests_per_second: 1, authentication: true, ..Config::default() }).await;
-    let good = format!("Bearer {}", stand.token(ff_core::registry::Role::Viewer, &[]).await);
-    let other = format!("Bearer {}", stand.token(ff_core::registry::Role::Viewer, &[]).await);
+    let good = format!("Bearer {}", stand.token(Role::Viewer, &[]).await);
+    let other = format!("Bearer {}", stand.token(Role::Viewer, &[]).await);
     let mut told = Vec::new();
     for n in 0..30 {
         let bearer = format!("Bearer ffk_made-up-{n}");
@@ -197,22 +198,62 @@ async fn who_does_not_read_its_answers_is_cut_off() {
     assert_eq!(stand.get("/healthz").await.status, 200);
 }
 
+/// What is promised to end within five seconds, or with its own time, is waited for no longer than this, however busy the
+/// machine is.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+
+/// Revokes the only token.
+async fn revoke(stand: &Stand) {
+    let id = stand.engine.tokens().await.unwrap()[0].id.clone();
+    stand.engine.revoke_token(&id, "test", "").await.unwrap();
+}
+
 #[tokio::test]
 async fn a_stream_ends_when_the_token_of_its_reader_is_revoked() {
     let stand = Stand::guarded().await;
-    let secret = stand.token(ff_core::registry::Role::Viewer, &[]).await;
-    let mut stream = TcpStream::connect(stand.address).await.unwrap();
-    let request = format!(
-        "GET /v1/events HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\
-         connection: close\r\nauthorization: Bearer {secret}\r\n\r\n"
-    );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut head = [0; 12];
-    stream.read_exact(&mut head).await.unwrap();
-    assert_eq!(&head, b"HTTP/1.1 200");
-    let id = stand.engine.tokens().await.unwrap()[0].id.clone();
-    stand.engine.revoke_token(&id, "test", "").await.unwrap();
-    let mut rest = Vec::new();
-    let ended = tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut rest)).await;
-    ended.expect("the stream ends").unwrap();
+    let bearer = format!("Bearer {}", stand.token(Role::Operator, &[]).await);
+    let headers = [("authorization", bearer.as_str())];
+    let made = stand.send("POST", "/v1/executions", Some(json!({ "kind": "a" })), &headers).await.good();
+    let output = format!("/v1/executions/{}/stream", made["id"].as_str().unwrap());
+    let streams = async {
+        while stand.server.app().live.streams.load(Ordering::Relaxed) < 2 {
+            tokio::task::yield_now().await;
+        }
+        revoke(&stand).await;
+    };
+    // Nothing that is said has this in it: each is read to its end.
+    let (events, output) =
+        (stand.follow("/v1/events", &headers, "\0"), stand.follow(&output, &headers, "\0"));
+    let all = tokio::time::timeout(ENDS_WITHIN, async { tokio::join!(events, output, streams) });
+    let (events, output, ()) = all.await.expect("both streams end");
+    assert!(events.starts_with("HTTP/1.1 200"), "{events}");
+    assert!(output.starts_with("HTTP/1.1 200"), "{output}");
+}
+
+#[tokio::test]
+async fn a_long_poll_ends_with_its_time_when_the_token_of_its_reader_is_revoked() {
+    let config = Config { authentication: true, wait_max: Duration::from_secs(2), ..Config::default() };
+    let stand = Stand::with(config).await;
+    let bearer = format!("Bearer {}", stand.token(Role::Operator, &[]).await);
+    let headers = [("authorization", bearer.as_str())];
+    let made = stand.send("POST", "/v1/executions", Some(json!({ "kind": "a" })), &headers).await.good();
+    let path = format!("/v1/executions/{}", made["id"].as_str().unwrap());
+    let poll = format!("{path}?wait=60s");
+    let refused = async {
+        while stand.server.app().live.long_polls.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        revoke(&stand).await;
+        loop {
+            let answer = stand.send("GET", &poll, None, &headers).await;
+            if answer.status != 200 {
+                break answer.problem();
+            }
+        }
+    };
+    let poll = stand.send("GET", &poll, None, &headers);
+    let both = tokio::time::timeout(ENDS_WITHIN, async { tokio::join!(poll, refused) });
+    let (poll, refused) = both.await.expect("the poll ends");
+    assert_eq!(poll.good()["state"], "waiting");
+    assert_eq!(refused, (401, "unauthorized".to_owned()), "it is not asked again");
 }

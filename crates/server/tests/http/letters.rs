@@ -3,6 +3,7 @@
 use ff_core::inbox::Posted;
 use ff_core::registry::Role;
 use ff_core::{ExecutionId, Payload, Route};
+use ff_server::access::{May, allows};
 use serde_json::json;
 
 use crate::stand::Stand;
@@ -56,17 +57,24 @@ async fn letters_of_other_namespaces_are_not_there_and_viewers_see_no_input() {
     post(&stand, 1, Some("theirs")).await;
     post(&stand, 2, Some("no namespace\n")).await;
     post(&stand, 3, Some("ours")).await;
-    let ours = format!("Bearer {}", stand.token(Role::Operator, &["ours"]).await);
-    let headers = [("authorization", ours.as_str())];
-    let page = stand.send("GET", "/v1/dead-letters", None, &headers).await.good();
-    let numbers: Vec<_> = page["dead_letters"].as_array().unwrap().iter().map(|it| &it["number"]).collect();
-    assert_eq!(numbers, [3]);
-    for number in [1, 2] {
-        let path = format!("/v1/dead-letters/{number}");
-        assert_eq!(stand.send("GET", &path, None, &headers).await.status, 404);
-        assert_eq!(stand.send("DELETE", &path, Some(json!({})), &headers).await.status, 404);
-        let repost = stand.send("POST", &format!("{path}/repost"), Some(json!({})), &headers).await;
-        assert_eq!(repost.status, 404);
+    for role in [Role::Viewer, Role::Worker, Role::Operator, Role::Admin] {
+        let ours = format!("Bearer {}", stand.token(role, &["ours"]).await);
+        let headers = [("authorization", ours.as_str())];
+        let page = stand.send("GET", "/v1/dead-letters", None, &headers).await.good();
+        let numbers: Vec<_> =
+            page["dead_letters"].as_array().unwrap().iter().map(|it| &it["number"]).collect();
+        assert_eq!(numbers, [3], "{role}");
+        for number in [1, 2] {
+            let path = format!("/v1/dead-letters/{number}");
+            assert_eq!(stand.send("GET", &path, None, &headers).await.status, 404, "{role}");
+            let refused = if allows(role, May::Operate) { 404 } else { 403 };
+            let dropped = stand.send("DELETE", &path, Some(json!({})), &headers).await;
+            let repost = stand.send("POST", &format!("{path}/repost"), Some(json!({})), &headers).await;
+            assert_eq!((dropped.status, repost.status), (refused, refused), "{role}");
+        }
+    }
+    for number in [1, 2, 3] {
+        assert!(stand.engine.dead_letter(number).await.unwrap().is_some(), "nobody has touched {number}");
     }
     let viewer = format!("Bearer {}", stand.token(Role::Viewer, &[]).await);
     for accept in ["application/json", "application/vnd.flowfabric.record+json"] {

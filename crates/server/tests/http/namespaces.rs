@@ -11,7 +11,7 @@ use crate::stand::{Answer, Stand};
 /// How a route keeps what is not one's own. A route without a rule fails the test.
 enum Rule {
     /// It is about one thing, which is not there.
-    Hidden(&'static str),
+    Hidden,
     /// It is about a lease: a worker's word for work that is not there.
     Lease(Value),
     /// It is asked by namespace.
@@ -26,6 +26,11 @@ enum Rule {
     HeldBy(&'static str),
 }
 
+/// Whether a path leads to one thing of a kind, or to a part of it.
+fn is_one_of(path: &str, things: &str) -> bool {
+    path.starts_with(&format!("/v1/{things}/{{id}}"))
+}
+
 fn rule(method: &str, path: &str, lease: &Value) -> Rule {
     use Rule::*;
     let one = |more: Value| {
@@ -36,9 +41,7 @@ fn rule(method: &str, path: &str, lease: &Value) -> Rule {
     let batch = |more: Value| Lease(json!({ "tasks": [one(more)] }));
     let there = json!({ "namespace": "theirs" });
     match (method, path) {
-        (_, path) if path.starts_with("/v1/executions/{id}") => Hidden("execution"),
-        (_, path) if path.starts_with("/v1/flows/{id}") => Hidden("flow"),
-        (_, path) if path.starts_with("/v1/waitpoints/{id}") => Hidden("waitpoint"),
+        (_, path) if ["executions", "flows", "waitpoints"].iter().any(|it| is_one_of(path, it)) => Hidden,
         (
             "get",
             "/v1/executions" | "/v1/executions/count" | "/v1/flows" | "/v1/waitpoints" | "/v1/events",
@@ -63,7 +66,7 @@ fn rule(method: &str, path: &str, lease: &Value) -> Rule {
         ("post", "/v1/tasks/waitpoint") => Lease(one(json!({ "waitpoint": {} }))),
         ("post", "/v1/tasks/child") => Lease(one(json!({ "run": { "kind": "a" } }))),
         ("post", "/v1/tasks/expand") => Lease(one(json!({ "nodes": [{ "run": { "kind": "a" } }] }))),
-        (_, path) if path.starts_with("/v1/workers/{id}") => {
+        (_, path) if path.starts_with("/v1/workers") => {
             HeldBy("who_is_limited_to_namespaces_touches_its_own_workers_only")
         }
         (_, "/v1/bulk" | "/v1/bulk/{id}" | "/v1/bulk/{id}/stop") => {
@@ -75,9 +78,7 @@ fn rule(method: &str, path: &str, lease: &Value) -> Rule {
         (_, path) if path.starts_with("/v1/namespaces") => {
             HeldBy("namespaces_are_listed_with_what_is_in_them_to_those_who_may_see_them")
         }
-        (_, "/v1/executions/counts" | "/v1/workers") => {
-            HeldBy("what_belongs_to_another_namespace_is_not_there")
-        }
+        (_, "/v1/executions/counts") => HeldBy("what_belongs_to_another_namespace_is_not_there"),
         ("get", "/healthz" | "/readyz" | "/v1/info" | "/v1/limits" | "/v1/lanes" | "/v1/lanes/{lane}") => {
             Open
         }
@@ -89,39 +90,97 @@ fn rule(method: &str, path: &str, lease: &Value) -> Rule {
     }
 }
 
-struct Theirs {
+/// What there is of one namespace.
+struct Work {
+    /// It runs.
     execution: String,
     flow: String,
+    /// Two nodes of the flow, and an edge from the one to the other.
+    nodes: [String; 2],
     waitpoint: String,
     lease: Value,
     /// Whoever holds the lease.
     worker: String,
 }
 
-/// Work of another namespace: one that runs, one that waits for a signal, and a flow.
-async fn theirs(stand: &Stand, admin: &[(&str, &str)]) -> Theirs {
-    let send = async |path: &str, body: Value| stand.send("POST", path, Some(body), admin).await.good();
-    let worker = send("/v1/workers", json!({ "name": "w" })).await["id"].as_str().unwrap().to_owned();
-    let mut tasks = Vec::new();
-    for kind in ["runs", "waits"] {
-        send("/v1/executions", json!({ "kind": kind, "namespace": "theirs" })).await;
-        let claim = json!({ "name": "w", "max": 1, "wait_ms": 20_000 });
-        tasks.push(send(&format!("/v1/workers/{worker}/claim"), claim).await["tasks"][0].clone());
+impl Work {
+    /// One that runs, one that waits for a signal, and a flow.
+    async fn new(stand: &Stand, admin: &[(&str, &str)], namespace: &str) -> Work {
+        let send = async |path: &str, body: Value| stand.send("POST", path, Some(body), admin).await.good();
+        // All of it stays as it is while all routes are asked, however long that takes.
+        let worker = json!({ "name": "w", "ttl_ms": 3_600_000 });
+        let worker = send("/v1/workers", worker).await["id"].as_str().unwrap().to_owned();
+        let mut tasks = Vec::new();
+        for kind in ["runs", "waits"] {
+            let policy = json!({ "lease_ms": 3_600_000 });
+            send("/v1/executions", json!({ "kind": kind, "namespace": namespace, "policy": policy })).await;
+            let claim = json!({ "name": "w", "max": 1, "wait_ms": 20_000, "namespaces": [namespace] });
+            tasks.push(send(&format!("/v1/workers/{worker}/claim"), claim).await["tasks"][0].clone());
+        }
+        let waits = json!({ "lease": tasks[1]["lease"], "condition": { "signal": { "waitpoint": 1 } }, "waitpoints": [{}] });
+        send("/v1/tasks/suspend", json!({ "tasks": [waits] })).await;
+        let nodes = ["n", "m"].map(|name| json!({ "name": name, "run": { "kind": "none" } }));
+        let edges = json!([{ "from": "n", "to": "m" }]);
+        let flow = json!({ "namespace": namespace, "nodes": nodes, "edges": edges, "sealed": false });
+        let flow = send("/v1/flows", flow).await;
+        let id = |value: &Value| value.as_str().unwrap().to_owned();
+        let waitpoint = format!("{}-1", id(&tasks[1]["lease"]["execution"]));
+        Work {
+            execution: id(&tasks[0]["lease"]["execution"]),
+            flow: id(&flow["flow"]["id"]),
+            nodes: ["n", "m"].map(|name| id(&flow["nodes"][name])),
+            waitpoint,
+            lease: tasks[0]["lease"].clone(),
+            worker,
+        }
     }
-    let waits = json!({ "lease": tasks[1]["lease"], "condition": { "signal": { "waitpoint": 1 } }, "waitpoints": [{}] });
-    send("/v1/tasks/suspend", json!({ "tasks": [waits] })).await;
-    let flow = json!({ "namespace": "theirs", "nodes": [{ "name": "n", "run": { "kind": "none" } }] });
-    let flow = send("/v1/flows", flow).await["flow"]["id"].as_str().unwrap().to_owned();
-    let id = |task: &Value| task["lease"]["execution"].as_str().unwrap().to_owned();
-    let waitpoint = format!("{}-1", id(&tasks[1]));
-    Theirs { execution: id(&tasks[0]), flow, waitpoint, lease: tasks[0]["lease"].clone(), worker }
+
+    /// A path that leads to something of it that is there.
+    fn path(&self, path: &str) -> String {
+        let [node, downstream] = &self.nodes;
+        let id = match path.split('/').nth(2) {
+            Some("executions") if path.contains("/edges") => node,
+            Some("executions") => &self.execution,
+            Some("flows") => &self.flow,
+            _ => &self.waitpoint,
+        };
+        path.replace("{id}", id).replace("{node}", node).replace("{downstream}", downstream)
+    }
+
+    /// What nobody else may read anywhere.
+    fn ids(&self) -> Vec<&str> {
+        let [node, downstream] = &self.nodes;
+        let suspended = self.waitpoint.strip_suffix("-1").unwrap();
+        vec![&self.execution, suspended, &self.flow, node, downstream, &self.worker]
+    }
+
+    /// The flow and what runs, as whoever may see everything sees them.
+    async fn stands(&self, stand: &Stand, admin: &[(&str, &str)]) -> Vec<Value> {
+        let mut found = Vec::new();
+        for path in ["/v1/executions/{id}", "/v1/flows/{id}", "/v1/flows/{id}/graph", "/v1/waitpoints/{id}"] {
+            found.push(stand.send("GET", &self.path(path), None, admin).await.good());
+        }
+        found
+    }
 }
 
-/// The text of all tests over HTTP, in which those that hold a rule must be.
-fn tests_of_this_folder() -> String {
+/// The text of a test over HTTP.
+fn text_of(test: &str) -> String {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/http");
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-    files.map(|file| std::fs::read_to_string(file).unwrap()).collect()
+    let text: String = files.map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    let (_, begins) =
+        text.split_once(&format!("async fn {test}(")).unwrap_or_else(|| panic!("no test {test}"));
+    begins.split("\n}\n").next().unwrap().to_owned()
+}
+
+/// A test that holds the rule of a route has every part of its path in its text.
+fn assert_held_by(test: &str, path: &str) {
+    let text = text_of(test);
+    for part in path.split('/').filter(|part| !part.is_empty() && !part.starts_with('{')) {
+        let asks = [format!("/{part}/"), format!("/{part}\""), format!("/{part}?")];
+        assert!(asks.iter().any(|it| text.contains(it)), "{test} does not ask for {path}");
+    }
 }
 
 fn not_found(answer: &Answer) -> bool {
@@ -129,16 +188,50 @@ fn not_found(answer: &Answer) -> bool {
     answer.status == 404 || json["outcomes"][0]["problem"]["code"] == "not_found"
 }
 
+/// Whoever says no namespace gets its own, and nothing of others.
+async fn assert_narrowed(
+    stand: &Stand,
+    path: &str,
+    headers: &[(&str, &str)],
+    (ours, theirs): (&Work, &Work),
+) {
+    let text = match path {
+        "/v1/executions/count" => {
+            let count = stand.send("GET", path, None, headers).await.good();
+            // One runs, one waits, and two are nodes.
+            assert_eq!(count, json!({ "count": 4, "more": false }));
+            return;
+        }
+        "/v1/events" => {
+            let page = format!("{path}?start=beginning&limit=10000");
+            let page = stand.send("GET", &page, None, headers).await.good().to_string();
+            // What is ours was made last: when it has come, everything else has had its turn.
+            let live = stand.follow(&format!("{path}?start=beginning"), headers, &ours.nodes[1]).await;
+            assert!(live.contains(&ours.nodes[1]), "{live}");
+            page + &live
+        }
+        _ => stand.send("GET", path, None, headers).await.good().to_string(),
+    };
+    let known = match path {
+        "/v1/flows" => &ours.flow,
+        "/v1/waitpoints" => &ours.waitpoint,
+        _ => &ours.execution,
+    };
+    assert!(text.contains(known), "{path}: {text}");
+    for id in theirs.ids() {
+        assert!(!text.contains(id), "{path} tells of {id}: {text}");
+    }
+}
+
 #[tokio::test]
 async fn every_route_keeps_what_belongs_to_another_namespace_from_every_role() {
     let stand = Stand::guarded().await;
     let admin = format!("Bearer {}", stand.token(Role::Admin, &[]).await);
     let admin = [("authorization", admin.as_str())];
-    let theirs = theirs(&stand, &admin).await;
-    let before =
-        stand.send("GET", &format!("/v1/executions/{}", theirs.execution), None, &admin).await.good();
-    assert_eq!(before["state"], "active");
-    let tests = tests_of_this_folder();
+    let theirs = Work::new(&stand, &admin, "theirs").await;
+    let ours = Work::new(&stand, &admin, "ours").await;
+    let before = theirs.stands(&stand, &admin).await;
+    assert_eq!(before[0]["state"], "active");
     for role in [Role::Viewer, Role::Worker, Role::Operator, Role::Admin] {
         let bearer = format!("Bearer {}", stand.token(role, &["ours"]).await);
         let headers = [("authorization", bearer.as_str())];
@@ -150,13 +243,15 @@ async fn every_route_keeps_what_belongs_to_another_namespace_from_every_role() {
             }
             let verb = method.to_uppercase();
             match rule {
-                Rule::Hidden(what) => {
-                    let id = match what {
-                        "execution" => &theirs.execution,
-                        "flow" => &theirs.flow,
-                        _ => &theirs.waitpoint,
-                    };
-                    let real = filled(&path.replace("{id}", id));
+                Rule::Hidden => {
+                    let real = theirs.path(&path);
+                    if method == "get" {
+                        let there = stand.send(&verb, &real, None, &admin).await;
+                        assert_ne!(there.status, 404, "{real} is there for who may see it");
+                        // A stream that is opened all the same would not end.
+                        let stream = stand.follow(&real, &headers, "\r\n\r\n").await;
+                        assert!(stream.starts_with("HTTP/1.1 404"), "{role} {method} {path}: {stream}");
+                    }
                     let answer = stand.send(&verb, &real, body(&method, &path), &headers).await;
                     let hidden = role == Role::Viewer && path.ends_with("/token");
                     let expected = if hidden { 403 } else { 404 };
@@ -178,6 +273,7 @@ async fn every_route_keeps_what_belongs_to_another_namespace_from_every_role() {
                         let answer = stand.send(&verb, &asked, None, &all).await;
                         assert_eq!(answer.problem(), (403, "forbidden".into()), "{role} {method} {path}");
                     }
+                    assert_narrowed(&stand, &path, &headers, (&ours, &theirs)).await;
                 }
                 Rule::Made(document) => {
                     let answer = stand.send(&verb, &path, Some(document), &headers).await;
@@ -191,7 +287,7 @@ async fn every_route_keeps_what_belongs_to_another_namespace_from_every_role() {
                     let answer = stand.send(&verb, &filled(&path), None, &headers).await;
                     assert_eq!(answer.status, 200, "{role} {method} {path}");
                 }
-                Rule::HeldBy(test) => assert!(tests.contains(&format!("async fn {test}(")), "no test {test}"),
+                Rule::HeldBy(test) => assert_held_by(test, &path),
             }
         }
         if allows(role, ff_server::access::May::Work) {
@@ -203,13 +299,12 @@ async fn every_route_keeps_what_belongs_to_another_namespace_from_every_role() {
             assert_eq!(renewed["leases"][0]["expires_at"], json!(null), "{role}: {renewed}");
         }
     }
-    let after = stand.send("GET", &format!("/v1/executions/{}", theirs.execution), None, &admin).await.good();
-    assert_eq!(after, before, "nobody has touched it");
+    assert_eq!(theirs.stands(&stand, &admin).await, before, "nobody has touched it");
     let own = format!("Bearer {}", stand.token(Role::Operator, &["theirs"]).await);
     let issue = format!("/v1/waitpoints/{}/token", theirs.waitpoint);
     let issued = stand.send("POST", &issue, None, &[("authorization", own.as_str())]).await.good();
     assert_eq!(issued["waitpoint"], theirs.waitpoint, "operators make tokens in their own namespace");
     let done = json!({ "tasks": [{ "lease": theirs.lease }] });
     let done = stand.send("POST", "/v1/tasks/complete", Some(done), &admin).await.good();
-    assert_eq!(done["outcomes"][0]["answer"]["outcome"], "completed", "{done} {}", theirs.worker);
+    assert_eq!(done["outcomes"][0]["answer"]["outcome"], "completed", "{done}");
 }

@@ -58,10 +58,12 @@ async fn namespaces_are_listed_with_what_is_in_them_to_those_who_may_see_them() 
     assert_eq!(ask(&admin, "/v1/namespaces/green").await.good(), unused);
     assert_eq!(ask(&admin, "/v1/namespaces/NO%20NAME").await.problem().0, 400);
 
-    let viewer = format!("Bearer {}", stand.token(Role::Viewer, &["red"]).await);
-    assert_eq!(ask(&viewer, "/v1/namespaces").await.good(), json!({ "namespaces": [red] }));
-    assert_eq!(ask(&viewer, "/v1/namespaces/red").await.good(), red);
-    assert_eq!(ask(&viewer, "/v1/namespaces/blue").await.problem().0, 403);
+    for role in [Role::Viewer, Role::Worker, Role::Operator, Role::Admin] {
+        let limited = format!("Bearer {}", stand.token(role, &["red"]).await);
+        assert_eq!(ask(&limited, "/v1/namespaces").await.good(), json!({ "namespaces": [red] }), "{role}");
+        assert_eq!(ask(&limited, "/v1/namespaces/red").await.good(), red, "{role}");
+        assert_eq!(ask(&limited, "/v1/namespaces/blue").await.problem().0, 403, "{role}");
+    }
 }
 
 #[tokio::test]

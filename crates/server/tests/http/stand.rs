@@ -112,6 +112,24 @@ impl Stand {
         self.raw(format!("{head}\r\n{}", body.unwrap_or_default()).as_bytes()).await
     }
 
+    /// What a stream has said by the time a text has come, or by its end.
+    pub async fn follow(&self, path: &str, headers: &[(&str, &str)], until: &str) -> String {
+        let mut head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n");
+        headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(format!("{head}connection: close\r\n\r\n").as_bytes()).await.unwrap();
+        let mut said = Vec::new();
+        loop {
+            let text = String::from_utf8_lossy(&said);
+            if text.contains(until) {
+                return text.into_owned();
+            }
+            if stream.read_buf(&mut said).await.unwrap() == 0 {
+                return String::from_utf8(said).unwrap();
+            }
+        }
+    }
+
     /// Sends bytes as they are, and reads until the server closes.
     pub async fn raw(&self, request: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(self.address).await.unwrap();

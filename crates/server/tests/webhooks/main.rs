@@ -85,20 +85,26 @@ async fn what_failed_is_sent_again_before_anything_else_and_noted() {
     let engine = engine(&MemoryStore::new(1)).await;
     let mut receiver = Receiver::start().await;
     receiver.answer_with(503);
+    receiver.answer_at("/other", 204);
     let made = engine.set_webhook(receiver.hook()).await.unwrap();
     let deliveries = serve(&engine, Targets::Any);
     event(&engine, "a").await;
     let first = receiver.next().await;
-    let failed = webhook_that(&engine, |it| it.failures == 1).await;
+    let failed = webhook_that(&engine, |it| it.failures > 0).await;
     assert_eq!((failed.cursor.as_ref(), failed.recent[0].status), (made.cursor.as_ref(), Some(503)));
     assert!(failed.next_at.is_some_and(|at| at > failed.recent[0].at), "{failed:?}");
     event(&engine, "b").await;
-    receiver.answer_with(204);
     // Whoever changes a webhook need not wait for the next try.
     let url = format!("http://{}/other", receiver.address).into();
     engine.set_webhook(SetWebhook { url, ..receiver.hook() }).await.unwrap();
-    let again = receiver.next().await;
-    assert_eq!((again.path.as_str(), &again.lanes()[0]), ("/other", &first.lanes()[0]));
+    let again = loop {
+        let again = receiver.next().await;
+        assert_eq!(again.lanes()[0], first.lanes()[0], "nothing goes before what failed");
+        // On a slow machine it may have been tried once more before the change.
+        if again.path == "/other" {
+            break again;
+        }
+    };
     assert!(again.is_signed_with(&SECRET));
     let done = webhook_that(&engine, |it| it.failures == 0 && it.cursor != made.cursor).await;
     assert_eq!(done.recent.last().unwrap().status, Some(204));
@@ -162,10 +168,12 @@ async fn a_redirect_is_not_followed() {
     let deliveries = serve(&engine, Targets::Any);
     event(&engine, "a").await;
     assert_eq!(receiver.next().await.path, "/in?key=1");
-    let failed = webhook_that(&engine, |it| it.failures == 1).await;
+    let failed = webhook_that(&engine, |it| it.failures > 0).await;
     assert_eq!(failed.recent[0].status, Some(307));
     deliveries.stop().await;
-    assert!(receiver.requests.try_recv().is_err(), "nothing was sent anywhere else");
+    while let Ok(again) = receiver.requests.try_recv() {
+        assert_eq!(again.path, "/in?key=1", "nothing is sent anywhere else");
+    }
 }
 
 #[tokio::test]
@@ -175,7 +183,7 @@ async fn private_targets_are_refused_unless_they_are_allowed() {
     engine.set_webhook(receiver.hook()).await.unwrap();
     let deliveries = serve(&engine, Targets::Public);
     event(&engine, "a").await;
-    let refused = webhook_that(&engine, |it| it.failures == 1).await;
+    let refused = webhook_that(&engine, |it| it.failures > 0).await;
     let error = refused.recent[0].error.as_deref().unwrap();
     assert!(error.contains("127.0.0.1, a loopback address"), "{error}");
     deliveries.stop().await;

@@ -57,6 +57,8 @@ struct Answer {
     status: StatusCode,
     /// What only the next one is answered with.
     once: Option<StatusCode>,
+    /// What is answered at another path.
+    elsewhere: Option<(String, StatusCode)>,
     /// The version of answers after each of which the connection is closed.
     closing: Option<Version>,
 }
@@ -78,7 +80,9 @@ async fn receive(
 ) -> Response {
     arrived.send(Request { path: uri.to_string(), headers, body }).unwrap();
     let mut answer = answer.lock().unwrap();
-    let status = answer.once.take().unwrap_or(answer.status);
+    let elsewhere =
+        answer.elsewhere.as_ref().filter(|(path, _)| uri.path() == path).map(|(_, status)| *status);
+    let status = elsewhere.or_else(|| answer.once.take()).unwrap_or(answer.status);
     let mut response = (status, [("location", "/elsewhere")]).into_response();
     if let Some(version) = answer.closing {
         *response.version_mut() = version;
@@ -104,6 +108,12 @@ impl Receiver {
 
     pub fn answer_with(&self, status: u16) {
         self.answer.lock().unwrap().status = StatusCode::from_u16(status).unwrap();
+    }
+
+    /// Answers deliveries to this path with another status.
+    pub fn answer_at(&self, path: &str, status: u16) {
+        let status = StatusCode::from_u16(status).unwrap();
+        self.answer.lock().unwrap().elsewhere = Some((path.to_owned(), status));
     }
 
     /// Answers the next delivery with another status than those after it.
