@@ -3,32 +3,19 @@
 
     python3 worker.py --server http://127.0.0.1:7400 --concurrency 4
 
-One thread claims, one beats, one reports in batches; each task has its own. Calling a server is in server.py.
+One thread claims, one beats, one reports in batches; each task has its own. What they do is in handlers.py,
+calling a server in server.py.
 """
 import argparse
+import json
 import os
 import queue
 import signal
 import threading
 import time
 
+from handlers import HANDLERS, Fatal
 from server import ADDRESS, Problem, Server
-
-
-def count_words(task):
-    """Counts words. It takes its time if it is told to, and stops half-way when somebody cancels it."""
-    if not isinstance(task.input, dict) or not isinstance(task.input.get("text"), str):
-        raise Fatal("text is missing")
-    if task.cancelled.wait(task.input.get("seconds", 0)):
-        raise Fatal("stopped, because it was cancelled")
-    return {"words": len(task.input["text"].split()), "by": os.getpid()}
-
-
-HANDLERS = {"count-words": count_words}
-
-
-class Fatal(Exception):
-    """An error that no further attempt can mend. Every other exception is tried again."""
 
 
 class Task:
@@ -70,7 +57,10 @@ class Worker:
 
     def run(self, task):
         try:
-            self.endings.put(("complete", {"lease": task.lease, "result": HANDLERS[task.kind](task)}))
+            result = HANDLERS[task.kind](task)
+            # What is no JSON fails this task here, and not the request that reports it with others.
+            json.dumps(result, ensure_ascii=False, allow_nan=False).encode()
+            self.endings.put(("complete", {"lease": task.lease, "result": result}))
         except Exception as error:
             told = {"message": str(error), "code": type(error).__name__.lower()}
             told["class"] = "fatal" if isinstance(error, Fatal) else "retryable"

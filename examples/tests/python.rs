@@ -59,12 +59,14 @@ async fn when_one_of_two_python_workers_is_killed_all_end_exactly_once() {
     let place = Place::server();
     let fabric = place.beside().await;
     let doomed = Snake::start(place.address(), &["--concurrency", "4"]);
-    let line = |n| json!({ "text": "word ".repeat(n), "seconds": 0.5 });
+    let other = Snake::start(place.address(), &["--concurrency", "8"]);
+    // The first dozen fill both and take so long that one is killed while it holds some of them.
+    let seconds = |n| if n <= 12 { 3.0 } else { 0.5 };
+    let line = |n| json!({ "text": "word ".repeat(n), "seconds": seconds(n) });
     let lines: Vec<Value> = (1..=50).map(line).collect();
     let ended = submit(place.address(), KIND, &lines);
-    holds(&fabric, &doomed.id).await;
-    let other = Snake::start(place.address(), &["--concurrency", "8"]);
     holds(&fabric, &other.id).await;
+    holds(&fabric, &doomed.id).await;
     let killed = doomed.id.clone();
     doomed.kill();
 
@@ -129,4 +131,29 @@ async fn what_a_python_handler_cannot_do_is_told() {
     assert_eq!((ended.reason().word(), &*error.message), ("fatal_error", "text is missing"));
     assert_eq!(attempts(&run).await, [("failed", worker.id.clone())]);
     worker.stop();
+}
+
+#[tokio::test]
+async fn a_result_that_cannot_be_written_fails_its_own_task_and_no_other() {
+    const HANDLERS: &str = "\
+import handlers, runpy
+handlers.HANDLERS['set'] = lambda task: {1, 2}
+handlers.HANDLERS['nan'] = lambda task: float('nan')
+handlers.HANDLERS['half'] = lambda task: '\\ud800'
+runpy.run_module('worker', run_name='__main__')
+";
+    let place = Place::server();
+    let fabric = place.beside().await;
+    let worker = Snake::with(place.address(), HANDLERS, &["--concurrency", "2", "--grace", "0"]);
+    let held = fabric.submit(KIND, &json!({ "text": "", "seconds": 600 })).await.unwrap();
+    reaches(&held, PublicState::Active).await;
+    for (kind, code) in [("set", "typeerror"), ("nan", "valueerror"), ("half", "unicodeencodeerror")] {
+        let run = fabric.submit(kind, &()).attempts(1).await.unwrap();
+        let ended = run.wait().await.unwrap().execution;
+        let error = ended.end().unwrap().error.clone().unwrap();
+        assert_eq!(error.code.as_deref(), Some(code), "{error:?}");
+        assert_eq!(attempts(&run).await, [("failed", worker.id.clone())]);
+    }
+    assert_eq!(attempts(&held).await, [("running", worker.id.clone())]);
+    assert_eq!(worker.stop(), "stopped, 1 given back");
 }

@@ -14,19 +14,34 @@ pub struct Snake {
     says: BufReader<ChildStdout>,
 }
 
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python-worker");
+
 fn python(script: &str, address: &str) -> Command {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/python-worker");
+    let mut command = interpreter(address);
+    command.arg(format!("{FOLDER}/{script}"));
+    command
+}
+
+fn interpreter(address: &str) -> Command {
     let mut command = Command::new("python3");
     // The server is on this machine, whatever proxy is set up for the world outside.
-    command.arg(format!("{folder}/{script}")).env("FLOWFABRIC_SERVER", address).env("no_proxy", "127.0.0.1");
+    command.env("FLOWFABRIC_SERVER", address).env("no_proxy", "127.0.0.1");
     command.stdout(Stdio::piped()).env_remove("FLOWFABRIC_TOKEN").env("PYTHONDONTWRITEBYTECODE", "1");
     command
 }
 
 impl Snake {
     pub fn start(address: &str, args: &[&str]) -> Snake {
-        let mut child =
-            python("worker.py", address).args(args).spawn().expect("this test needs python3, 3.10 or newer");
+        Snake::spawn(python("worker.py", address).args(args))
+    }
+
+    /// A worker with handlers of its own.
+    pub fn with(address: &str, program: &str, args: &[&str]) -> Snake {
+        Snake::spawn(interpreter(address).env("PYTHONPATH", FOLDER).args(["-c", program]).args(args))
+    }
+
+    fn spawn(command: &mut Command) -> Snake {
+        let mut child = command.spawn().expect("this test needs python3, 3.10 or newer");
         let mut says = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         says.read_line(&mut line).unwrap();

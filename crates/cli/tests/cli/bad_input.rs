@@ -169,7 +169,7 @@ fn a_locked_file_is_unavailable_and_works_again_afterwards() {
     stand.submit(["x"]);
     let holder = Connection::open(stand.path("flowfabric.db")).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
-    check(&stand.run(["submit", "x"]), 5, &["is locked", "hint: nothing was stored"]);
+    check(&stand.run(["submit", "x"]), 5, &["is locked", "hint: this was not carried out"]);
     holder.execute_batch("ROLLBACK").unwrap();
     drop(holder);
     assert_eq!(stand.stored(), 1);
@@ -187,7 +187,7 @@ fn on_a_small_disk(stand: &Stand, script: &str) -> Said {
 fn a_full_disk_is_unavailable_and_nothing_is_stored() {
     let stand = Stand::new();
     stand.write("large.txt", "x".repeat(3_000_000));
-    let submit = "$FF --patience 200ms --store sqlite:small/a.db submit x --input-file large.txt --content-type text/plain";
+    let submit = "$FF --log off --patience 200ms --store sqlite:small/a.db submit x --input-file large.txt --content-type text/plain";
     let small = on_a_small_disk(&stand, "true");
     assert_eq!(small.code, 0, "this test needs `unshare -rm` and tmpfs to have a full disk: {small:?}");
     let said = on_a_small_disk(&stand, submit);

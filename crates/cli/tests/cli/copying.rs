@@ -1,11 +1,61 @@
 //! `store copy`: a store moves to another kind and back, with what is under way.
 
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
 use serde_json::Value;
 
 use crate::stand::{Background, Server, Stand};
 
 /// Runs until the file `go` is there.
 const WAITS: &str = "while ! [ -e go ]; do sleep 0.05; done; cat";
+
+/// An address that stays while one server goes and another comes. A port that no server has meanwhile could be taken by
+/// anybody.
+struct Door {
+    url: String,
+    behind: Arc<Mutex<SocketAddr>>,
+}
+
+impl Door {
+    fn before(server: &Server) -> Door {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let behind = Arc::new(Mutex::new(address(server)));
+        let target = behind.clone();
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let target = *target.lock().unwrap();
+                // While no server is there, whoever comes is turned away.
+                if let Ok(server) = TcpStream::connect(target) {
+                    carry(&client, &server);
+                    carry(&server, &client);
+                }
+            }
+        });
+        Door { url, behind }
+    }
+
+    fn leads_to(&self, server: &Server) {
+        *self.behind.lock().unwrap() = address(server);
+    }
+}
+
+fn address(server: &Server) -> SocketAddr {
+    server.url.trim_start_matches("http://").parse().unwrap()
+}
+
+/// Carries what one side says to the other; when it ends, both are closed.
+fn carry(from: &TcpStream, to: &TcpStream) {
+    let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+    thread::spawn(move || {
+        let _ = std::io::copy(&mut from, &mut to);
+        for side in [from, to] {
+            let _ = side.shutdown(std::net::Shutdown::Both);
+        }
+    });
+}
 
 #[track_caller]
 fn through<'a>(server: &'a Server, stand: &Stand, args: impl IntoIterator<Item = &'a str>) -> Value {
@@ -27,8 +77,8 @@ fn events(stand: &Stand, store: &str, copied: &Value) -> u64 {
 fn a_store_moves_to_a_database_and_back_while_a_worker_runs() {
     let (stand, database) = (Stand::new(), Stand::on_postgres());
     let server = stand.serve([]);
-    let address = server.url.trim_start_matches("http://").to_owned();
-    let mut command = stand.command(["--server", &server.url, "worker", "--kind", "slow", "--exec", WAITS]);
+    let door = Door::before(&server);
+    let mut command = stand.command(["--server", &door.url, "worker", "--kind", "slow", "--exec", WAITS]);
     let worker: Background = command
         .stdin(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
@@ -61,7 +111,8 @@ fn a_store_moves_to_a_database_and_back_while_a_worker_runs() {
     assert_eq!(database.json(["store", "migrate"])["to"].as_i64(), Some(3));
 
     // The worker has lost nobody but a server; the next one has what it works on.
-    let server = stand.serve_at(&address, ["--store", &database.url()]);
+    let server = stand.serve(["--store", &database.url()]);
+    door.leads_to(&server);
     stand.write("go", "");
     stand.ok(["--server", &server.url, "watch", &slow, "--timeout", "50s"]);
     let ended = through(&server, &stand, ["get", &slow]);

