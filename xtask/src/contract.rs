@@ -44,7 +44,7 @@ const ALWAYS: &[&str] = &[
     "--workers=1",
     "--no-shrink",
     "--continue-on-failure",
-    "--request-timeout=10",
+    "--request-timeout=60",
     "--generation-database=none",
     "--suppress-health-check=all",
 ];
@@ -89,7 +89,12 @@ fn called(program: &str, server: &Server, token: &str, pass: &[&str]) -> bool {
     args.extend(ALWAYS.iter().chain(pass));
     let variables = [
         ("SCHEMATHESIS_HOOKS", here.join("hooks.py").to_string_lossy().into_owned()),
-        ("FLOWFABRIC_CONTRACT_TOKEN", server.token_id.clone()),
+        ("PYTHONPATH", here.to_string_lossy().into_owned()),
+        ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
+        // What the requests are about is made by somebody who may do everything.
+        ("FLOWFABRIC_CONTRACT_SERVER", server.url.clone()),
+        ("FLOWFABRIC_CONTRACT_TOKEN", server.token.clone()),
+        ("FLOWFABRIC_CONTRACT_TOKEN_ID", server.token_id.clone()),
     ];
     run(program, &args, &variables).success
 }
@@ -164,19 +169,34 @@ impl Server {
         Ok(Server { process, url, token, token_id })
     }
 
-    /// The secret of a new token of a role, good for one namespace.
+    /// The secret of a new token of a role, good for one namespace. Were it not good, every request would be refused, and
+    /// nothing found; so the server is asked whose it is.
     fn limited(&self, role: &str) -> Result<String, Error> {
+        let create = ["token", "create", role, "--role", role, "--namespace", "default"];
+        let secret = self.told(&self.token, &create)?;
+        let info = self.told(&secret, &["--json", "info"])?;
+        // It may be written over several lines.
+        let info: String = info.split_whitespace().collect();
+        match text(&info, "role") {
+            Some(told) if told == role => Ok(secret),
+            told => Err(Error::new(format!("the new token of the role {role} is one of the role {told:?}"))),
+        }
+    }
+
+    /// What a command says to the holder of a token.
+    fn told(&self, token: &str, args: &[&str]) -> Result<String, Error> {
         let program = target()?.join("debug/flowfabric");
-        let made = Command::new(&program)
-            .args(["--server", &self.url, "token", "create", role, "--role", role, "--namespace", "default"])
-            .env("FLOWFABRIC_TOKEN", &self.token)
+        let output = Command::new(&program)
+            .args(["--server", &self.url])
+            .args(args)
+            .env("FLOWFABRIC_TOKEN", token)
             .stderr(Stdio::inherit())
             .output()
             .map_err(|error| failed(&program.display().to_string(), &error))?;
-        match String::from_utf8_lossy(&made.stdout).trim() {
-            "" => Err(Error::new(format!("no token of the role {role} could be made"))),
-            secret => Ok(secret.to_owned()),
+        if !output.status.success() {
+            return Err(Error::new(format!("flowfabric {} ended with {}", args.join(" "), output.status)));
         }
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
     /// Whether it was there to the end, and ended well.

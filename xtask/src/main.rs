@@ -12,7 +12,8 @@ cargo xtask COMMAND
 
   test                 format, lints, unit and conformance tests, CLI snapshots, documentation examples, contract,
                        the simulator for a minute, spans; ends with 'N passed, M failed'.
-                       Starts a private PostgreSQL and PgBouncer, and installs them and schemathesis if they are missing
+                       Starts a private PostgreSQL and PgBouncer, and installs them, nextest and schemathesis if they are
+                       missing
   test --quick         the same with five seconds of simulator
   with-postgres -- COMMAND
                        runs a command with a private PostgreSQL and PgBouncer for tests, which end with it

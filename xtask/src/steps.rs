@@ -97,14 +97,7 @@ pub fn test(sim_seconds: u64) -> ExitCode {
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     one(&mut total, &mut failures, "lints", &cargo(&clippy));
 
-    let has_nextest =
-        Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(|it| it.status.success());
-    let tests: &[&str] = if has_nextest {
-        &["nextest", "run", "--workspace"]
-    } else {
-        &["test", "--workspace", "--lib", "--bins", "--tests"]
-    };
-    many(&mut total, &mut failures, "tests", &cargo_with(tests, servers.variables()));
+    many(&mut total, &mut failures, "tests", &cargo_with(runner(), servers.variables()));
     many(
         &mut total,
         &mut failures,
@@ -130,6 +123,23 @@ pub fn test(sim_seconds: u64) -> ExitCode {
     }
     println!("{} passed, {} failed", total.passed, total.failed);
     if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What runs the tests: nextest, which ends a test that hangs and runs few at a time of those that need much.
+fn runner() -> &'static [&'static str] {
+    let has_nextest =
+        || Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(|it| it.status.success());
+    if !has_nextest() {
+        eprintln!("nextest is missing; it is installed now, which takes minutes");
+        if !cargo(&["install", "cargo-nextest", "--locked"]).success || !has_nextest() {
+            eprintln!(
+                "\nWARNING: nextest cannot be installed, so `cargo test` runs the tests. Nothing ends a test that hangs, \
+                 and tests that start many processes run all at once; they may fail for that.\n"
+            );
+            return &["test", "--workspace", "--lib", "--bins", "--tests"];
+        }
+    }
+    &["nextest", "run", "--workspace"]
 }
 
 /// The server must be the one that is there, so it is built first: with its tests, as the other steps have built it.

@@ -211,6 +211,9 @@ impl From<Report> for Progressing {
     }
 }
 
+/// People count from one, so the last number that they are shown must be a number as well.
+pub const STEP_OCCURRENCE_MAX: u32 = u32::MAX - 1;
+
 request! {
     /// A step's name and place.
     pub struct StepDoc {
@@ -225,6 +228,10 @@ request! {
 
 impl StepDoc {
     pub fn place(&self) -> Result<StepPlace, Invalid> {
+        if self.occurrence > STEP_OCCURRENCE_MAX {
+            let problem = format!("is {}; allowed are 0 to {STEP_OCCURRENCE_MAX}", self.occurrence);
+            return Err(Invalid::new("step.occurrence", problem));
+        }
         let key = StepKey { name: StepName::parse(&self.name)?, occurrence: self.occurrence };
         Ok(StepPlace { key, number: self.number })
     }
@@ -638,5 +645,18 @@ impl Task {
             flow: execution.flow(),
             node: execution.node_name().map(|name| name.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_of_a_step_can_be_shown() {
+        let step = |occurrence| StepDoc { name: "s".to_owned(), occurrence, number: 1 }.place();
+        let key = step(STEP_OCCURRENCE_MAX).unwrap().key;
+        assert_eq!(key.to_string(), format!("s #{}", u32::MAX));
+        assert_eq!(step(u32::MAX).unwrap_err().field, "step.occurrence");
     }
 }

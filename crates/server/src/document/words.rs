@@ -1,5 +1,6 @@
 //! What may stand under which word. `place` is the name of a document, or the path of the route for its parameters.
 
+use ff_api::task::STEP_OCCURRENCE_MAX;
 use ff_core::PublicState;
 use ff_core::event::{Fact, Family};
 use ff_core::flow::{CancelPolicy, FlowState, On, OnSatisfied};
@@ -84,7 +85,7 @@ pub(super) fn span_range(place: &str, word: &str) -> (i64, i64) {
     match (place, word) {
         (_, "step_ms") => (0, STRICT_STEP_MS),
         (_, "ttl_ms") => (1_000, 3_600_000),
-        (_, "expires_in_ms") => (1, horizon),
+        (_, "expires_in_ms" | "deadline_ms") => (1, horizon),
         _ => (0, horizon),
     }
 }
@@ -132,6 +133,11 @@ pub(super) fn said(place: &str, word: &str) -> Option<Said> {
         }
         ("Claiming" | "Registration", "name") | (_, "worker") => name(128, r"\s"),
         ("StepDoc", "name") => name(128, ""),
+        ("StepDoc", "number") => json!({ "maximum": limits.steps_max }),
+        ("StepDoc", "occurrence") => json!({ "maximum": STEP_OCCURRENCE_MAX }),
+        ("JoinDoc", "k") => json!({ "minimum": 1 }),
+        ("BulkRequest", "id") => id(),
+        ("BulkRequest", "ids") => json!({ "minItems": 1, "maxItems": limits.batch_items_max }),
         ("TokenRequest", "name") => {
             let pattern = format!(r"^[^/{CONTROL}]*[^/\s{CONTROL}][^/{CONTROL}]*$");
             json!({ "minLength": 1, "maxLength": 128, "pattern": pattern })
@@ -147,8 +153,9 @@ pub(super) fn said(place: &str, word: &str) -> Option<Said> {
         (path, "flow" | "execution" | "instance") if path.starts_with('/') => uuid(),
         ("/v1/executions" | "/v1/executions/count" | "/v1/flows", "cursor") => uuid(),
         ("/v1/waitpoints", "cursor") => matching(WAITPOINT),
-        ("/v1/executions/{id}/stream", "Last-Event-ID") => matching("^[1-9][0-9]{0,8}:[0-9]{1,18}$"),
-        (_, "Last-Event-ID") => matching("^[!-~]+$"),
+        // An empty one is none.
+        ("/v1/executions/{id}/stream", "Last-Event-ID") => matching("^([1-9][0-9]{0,8}:[0-9]{1,18})?$"),
+        (_, "Last-Event-ID") => matching("^[!-~]*$"),
         ("/v1/executions/{id}/stream", "after") => matching("^[0-9]{1,18}$"),
         ("/v1/flows/{id}/graph", "limit") => return None,
         ("/v1/events" | "/v1/executions/{id}/events" | "/v1/executions/{id}/stream", "limit") => {
