@@ -168,8 +168,10 @@ impl Http {
             let retry_after = retry_after(&response);
             let body = response.into_body().collect().await;
             let body = body.map_err(|error| http.lost(&error))?.to_bytes();
-            // Whoever asked too much hears of it when it may ask again.
-            tokio::time::sleep(retry_after).await;
+            // Whoever asked too much hears of it when it may ask again. A sleep of no length would take a millisecond.
+            if !retry_after.is_zero() {
+                tokio::time::sleep(retry_after).await;
+            }
             Ok(Answer { status, body })
         };
         let timed = tokio::time::timeout(limit, whole);
