@@ -89,9 +89,9 @@ impl Served {
         self.send("GET", path, Value::Null)
     }
 
-    /// The id of a worker that is registered.
+    /// The id of a worker that is registered, and may be silent for longer than any test takes.
     pub fn worker(&self) -> String {
-        let answer = self.send("POST", "/v1/workers", json!({ "name": "tester" }));
+        let answer = self.send("POST", "/v1/workers", json!({ "name": "tester", "ttl_ms": "1h" }));
         answer.json()["id"].as_str().unwrap().to_owned()
     }
 
