@@ -64,6 +64,8 @@ const OFFERS: &[(&str, &str, Offer)] = &[
     ("executions_submit", "kind", Command("submit KIND")),
     ("executions_submit", "input_encoded.*", Command("submit --content-type")),
     ("executions_submit", "policy.*", Command("submit --policy")),
+    ("executions_steps", "after", Nobody("the command shows all steps, page by page")),
+    ("executions_steps", "limit", Nobody("the command shows all steps, page by page")),
     ("flows_cancel", "members_after", Nobody("the command asks for all members, page by page")),
     ("flows_add_edges", "edges.from", Command("flow edge FROM")),
     ("flows_add_edges", "edges.to", Command("flow edge TO")),

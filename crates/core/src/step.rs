@@ -20,7 +20,7 @@ impl std::fmt::Display for StepKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.occurrence {
             0 => f.write_str(&self.name),
-            n => write!(f, "{} #{}", self.name, n + 1),
+            n => write!(f, "{} #{}", self.name, u64::from(n) + 1),
         }
     }
 }
@@ -57,4 +57,16 @@ pub struct Step {
     pub started_at: Ms,
     pub ended_at: Ms,
     pub result: Payload,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_of_one_name_are_told_apart_however_many_there_are() {
+        let text = |occurrence| StepKey { name: "pay".parse().unwrap(), occurrence }.to_string();
+        assert_eq!((text(0), text(1)), ("pay".to_owned(), "pay #2".to_owned()));
+        assert_eq!(text(u32::MAX), "pay #4294967296");
+    }
 }

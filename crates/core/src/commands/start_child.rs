@@ -31,14 +31,14 @@ pub struct StartChild {
 
 impl StartChild {
     pub(super) fn validate(&self, limits: &Limits) -> Result<(), Rejection> {
+        if self.create.idempotency_key.is_some() {
+            let problem = "is not possible for a child; its step makes it unique";
+            return Err(Invalid::new("idempotency_key", problem).into());
+        }
         self.create.validate(limits)?;
         if self.create.id.route() != self.fence.execution.route() {
             let problem = "does not carry the route of its parent; leave the id to the SDK";
             return Err(Invalid::new("id", problem).into());
-        }
-        if self.create.idempotency_key.is_some() {
-            let problem = "is not possible for a child; its step makes it unique";
-            return Err(Invalid::new("idempotency_key", problem).into());
         }
         check_step(self.step.as_ref(), limits)
     }
