@@ -35,8 +35,8 @@ pub(crate) const LOAD: &str = "SELECT * FROM flowfabric.load_1($1, $2, $3)";
 pub(crate) const LOAD_WITH_REST: &str = concat!(
     "SELECT * FROM flowfabric.load_1($1, $2, $3)",
     " UNION ALL SELECT * FROM flowfabric.load_registry_1($1, coalesce($4, '[]'))",
-    " UNION ALL (SELECT 'newest', $5, id, NULL, NULL, NULL, NULL, NULL, NULL, NULL",
-    " FROM flowfabric.executions WHERE $5 IS NOT NULL ORDER BY id DESC LIMIT 1)",
+    " UNION ALL SELECT 'newest', $5, flowfabric.newest_execution_1(), NULL, NULL, NULL, NULL, NULL, NULL, NULL",
+    " WHERE $5 IS NOT NULL",
 );
 
 /// What is asked, on its way.
@@ -295,7 +295,7 @@ fn opening(lines: &[Line<'_>], header: Header) -> Read<Opening> {
             "lane" => opening.lanes.push(record("lane", line)?),
             "worker" => opening.workers.push(record("worker", line)?),
             "signing_key" => opening.signing_keys.push(record("signing key", line)?),
-            "newest" => opening.newest = Some(ExecutionId(line.a()?)),
+            "newest" => opening.newest = column::<Option<Uuid>>(line.0, 2)?.map(ExecutionId),
             "lease" => opening.leases.push((InstanceId(line.a()?), ExecutionId(line.b()?))),
             _ => opening.ready_counts.push(ready_count(line)?),
         }

@@ -36,6 +36,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         oldest: 1,
         scripts: &[include_str!("../sql/migrations/0003/1_parcels.sql")],
     },
+    Migration { name: "newest", oldest: 1, scripts: &[include_str!("../sql/migrations/0004/1_newest.sql")] },
 ];
 
 const INITIAL: &[&str] = &[

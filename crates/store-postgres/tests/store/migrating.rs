@@ -51,7 +51,7 @@ async fn a_database_of_the_first_schema_is_brought_up_to_date_with_what_is_in_it
     open(&url).await.unwrap().close().await;
     // What later migrations have added is taken away again.
     sql(&url, "DROP TABLE flowfabric.registry, flowfabric.parcels");
-    let functions = ["commit_registry_1", "load_registry_1", "exchange_1"];
+    let functions = ["commit_registry_1", "load_registry_1", "exchange_1", "newest_execution_1"];
     functions.iter().for_each(|name| drop(sql(&url, &format!("DROP FUNCTION flowfabric.{name}"))));
     sql(&url, "DELETE FROM flowfabric.migrations WHERE number > 1");
     let id = sql(&url, "SELECT id FROM flowfabric.store");
