@@ -108,7 +108,8 @@ fn a_store_moves_to_a_database_and_back_while_a_worker_runs() {
         "{copied}"
     );
     assert_eq!(database.json(["doctor"])["ok"], true);
-    assert_eq!(database.json(["store", "migrate"])["to"].as_i64(), Some(3));
+    let migrated = database.json(["store", "migrate"]);
+    assert_eq!(migrated["from"], migrated["to"], "the copy has the newest schema: {migrated}");
 
     // The worker has lost nobody but a server; the next one has what it works on.
     let server = stand.serve(["--store", &database.url()]);
