@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::Place;
 
-/// The executions of a kind, in the order in which they were submitted.
+/// The executions of a kind. Those of one millisecond come in any order.
 async fn of_kind(fabric: &Fabric, kind: &str) -> Vec<Run> {
     let page = fabric.search().kind(kind).oldest_first().await.unwrap();
     page.executions.iter().map(|execution| fabric.run(execution.id)).collect()
@@ -70,7 +70,10 @@ pub async fn a_third_party_calls_back_at_once_later_or_never(place: &Place) {
     }
     let paid = |number| (format!("shipped, 1999 cents were paid (order-{number})"), 1);
     let late = ("put aside, the provider has not answered in time".to_owned(), 0);
-    assert_eq!(found, [paid(1), paid(2), late, paid(4)]);
+    let mut expected = [paid(1), paid(2), late, paid(4)];
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
 }
 
 pub async fn a_killed_workers_incident_is_handed_over_and_no_step_is_done_twice(place: &Place) {
@@ -104,7 +107,9 @@ pub async fn failures_are_tried_again_as_their_class_says_and_cancels_reach_what
     let said = place.run("retry-and-cancel");
     let fabric = place.look().await;
 
-    let [flaky, hopeless] = &of_kind(&fabric, "fetch").await[..] else { panic!("{said}") };
+    let [one, other] = &of_kind(&fabric, "fetch").await[..] else { panic!("{said}") };
+    let is_flaky = one.result::<String>().await.unwrap().starts_with("index.html");
+    let (flaky, hopeless) = if is_flaky { (one, other) } else { (other, one) };
     assert_eq!(flaky.result::<String>().await.unwrap(), "index.html, at last");
     let attempts = flaky.attempts().await.unwrap();
     assert_eq!(outcomes(&attempts), ["failed", "failed", "failed", "completed"]);
@@ -126,6 +131,7 @@ pub async fn failures_are_tried_again_as_their_class_says_and_cancels_reach_what
         assert_eq!(state(export).await, ("cancelled", "cancelled_by_request"));
         attempts.push(outcomes(&export.attempts().await.unwrap()));
     }
+    attempts.sort();
     assert_eq!(attempts, [vec![], vec!["cancelled"], vec!["cancelled"]]);
     assert!(said.contains("the export is asked to stop, and removes what it has written"), "{said}");
     let [import] = &of_kind(&fabric, "import").await[..] else { panic!("{said}") };
